@@ -37,13 +37,15 @@ package final class PageClient: Sendable {
     deinit { curl_easy_cleanup(curl) }
 
     /// - Parameter version: the one that is stored; the answer has no file when the page still has it.
-    package func page(at url: URL, unless version: PageVersion? = nil) async throws -> Page {
+    package func page(for request: PageRequest, unless version: PageVersion? = nil) async throws -> Page {
         var attempts = 0
         while true {
             let result = await withCheckedContinuation { continuation in
                 queue.async {
                     continuation.resume(
-                        returning: Result { () throws(PageError) in try self.attempt(url, version ?? PageVersion()) })
+                        returning: Result { () throws(PageError) in
+                            try self.attempt(request, version ?? PageVersion())
+                        })
                 }
             }
             do throws(PageError) {
@@ -52,7 +54,8 @@ package final class PageClient: Sendable {
                 attempts += 1
                 switch retries.decision(after: error, attempts: attempts) {
                 case .giveUp(let reason):
-                    throw PageError(error.description + reason, isRefusal: error.isRefusal)
+                    throw PageError(
+                        error.description + reason, isRefusal: error.isRefusal, isMissing: error.isMissing)
                 case .wait(let seconds):
                     report("\(error.description) Trying again in \(Int(seconds.rounded(.up))) s.")
                     try await Task.sleep(for: .seconds(seconds))
@@ -64,19 +67,22 @@ package final class PageClient: Sendable {
     /// As many as browsers follow.
     private static let mostRedirections = 20
 
-    private func attempt(_ first: URL, _ version: PageVersion) throws(PageError) -> Page {
-        try Self.check(first)
-        var url = first
+    private func attempt(_ request: PageRequest, _ version: PageVersion) throws(PageError) -> Page {
+        try Self.check(request.url)
+        var url = request.url
         let end = ContinuousClock.now + .seconds(pageSeconds)
         var redirections = 0
         while true {
-            let transfer = PageTransfer(url, maximumBytes: maximumBytes)
+            let transfer = PageTransfer(url, body: request.body, maximumBytes: maximumBytes)
             let rest = ContinuousClock.now.duration(to: end)
             try transfer.perform(
-                curl, lines(for: url, version), idleSeconds: idleSeconds, seconds: max(0, rest / .seconds(1)))
+                curl, lines(for: url, version, type: request.contentType), idleSeconds: idleSeconds,
+                seconds: max(0, rest / .seconds(1)))
             guard [301, 302, 303, 307, 308].contains(transfer.status) else { return try page(transfer, url, version) }
             let target = transfer.fields["location"].flatMap { URL(string: $0, relativeTo: url)?.absoluteURL }
-            guard redirections < Self.mostRedirections, let target, (try? Self.check(target)) != nil else {
+            // What was sent by POST is sent again by 307 and 308 alone (RFC 9110, section 15.4).
+            let isRepeated = request.body == nil || transfer.status > 303
+            guard redirections < Self.mostRedirections, isRepeated, let target, (try? Self.check(target)) != nil else {
                 throw PageError(
                     "\(url.absoluteString) redirects to \(transfer.fields["location"] ?? "nowhere"), which is not "
                         + "followed.", isRefusal: true)
@@ -89,10 +95,10 @@ package final class PageClient: Sendable {
     private func page(_ transfer: PageTransfer, _ url: URL, _ version: PageVersion) throws(PageError) -> Page {
         let (status, place) = (transfer.status, url.absoluteString)
         switch status {
-        case 200:
+        case 200, 204:
             do throws(UnnamedFile.Failure) {
                 let body = if let body = transfer.body { body } else { try UnnamedFile() }
-                return Page(url: url, body: body, fields: transfer.fields)
+                return Page(url: url, body: body, fields: transfer.fields, hasContent: status == 200)
             } catch {
                 throw PageError(error.description)
             }
@@ -104,21 +110,27 @@ package final class PageClient: Sendable {
         case 429, 502, 503, 504:
             throw PageError(
                 "\(place) was refused with status \(status).", isTemporary: true,
-                retryAfter: transfer.fields["retry-after"].flatMap { RetryPolicy.wait(askedFor: $0, now: Date()) })
+                retryAfter: RetryPolicy.wait(askedForBy: transfer.fields, now: Date()))
+        case 403 where RetryPolicy.isLimit(transfer.fields):
+            throw PageError(
+                "\(place) was refused with status 403, as a limit of the rate is.", isTemporary: true,
+                retryAfter: RetryPolicy.wait(askedForBy: transfer.fields, now: Date()))
         case 401, 403:
             throw PageError(
                 "\(place) was refused with status \(status); --header gives a token, such as "
                     + "--header @FILE with the line Authorization: Bearer …", isRefusal: true)
-        default: throw PageError("\(place) was answered with status \(status).", isRefusal: true)
+        default:
+            throw PageError(
+                "\(place) was answered with status \(status).", isRefusal: true, isMissing: status == 404)
         }
     }
 
     /// The fields of a request. Those of the user replace the others.
-    private func lines(for url: URL, _ version: PageVersion) -> [String] {
+    private func lines(for url: URL, _ version: PageVersion, type: String?) -> [String] {
         let fields = headers.fields(for: url)
         let own: [(name: String, value: String?)] = [
             ("User-Agent", "broker/\(BrokerVersion.text)"), ("Accept", "application/json, */*;q=0.8"),
-            ("If-None-Match", version.etag), ("If-Modified-Since", version.lastModified),
+            ("If-None-Match", version.etag), ("If-Modified-Since", version.lastModified), ("Content-Type", type),
         ]
         let names = Set(fields.map { $0.name.lowercased() })
         return own.compactMap { name, value in
@@ -161,11 +173,14 @@ package struct Page: Sendable {
     package let body: UnnamedFile?
     /// The fields of the response by their names in lower case; several of one name with commas between them.
     let fields: [String: String]
+    /// False for status 204: there are no records, in whatever format.
+    package let hasContent: Bool
 
-    package init(url: URL, body: UnnamedFile?, fields: [String: String]) {
+    package init(url: URL, body: UnnamedFile?, fields: [String: String], hasContent: Bool = true) {
         self.url = url
         self.body = body
         self.fields = fields
+        self.hasContent = hasContent
     }
 
     /// The media type without its parameters, in lower case; empty when there is none.
@@ -220,6 +235,24 @@ package struct RetryPolicy: Sendable {
         return .wait(seconds: min(longestWait, wait) * (0.5 + chance / 2))
     }
 
+    /// A 403 is for a time: it says when to come again, or that no request is left.
+    static func isLimit(_ fields: [String: String]) -> Bool {
+        fields["retry-after"] != nil || remainingFields.contains { fields[$0] == "0" }
+    }
+
+    private static let remainingFields = ["x-ratelimit-remaining", "x-rate-limit-remaining", "ratelimit-remaining"]
+    private static let resetFields = ["x-ratelimit-reset", "x-rate-limit-reset", "ratelimit-reset"]
+    /// Larger numbers are no seconds from now on, but since 1970.
+    private static let leastEpoch = 1e9
+
+    /// By `Retry-After`, else by the time at which the limit of the rate ends; nil when the response says neither.
+    static func wait(askedForBy fields: [String: String], now: Date) -> Double? {
+        if let text = fields["retry-after"] { return wait(askedFor: text, now: now) }
+        guard let number = resetFields.lazy.compactMap({ fields[$0] }).compactMap({ Double($0) }).first, number >= 0
+        else { return nil }
+        return number < leastEpoch ? number : max(0, number - now.timeIntervalSince1970)
+    }
+
     /// The seconds that a server asks a client to wait (RFC 9110, section 10.2.3): a number, or a date in the one form that
     /// servers may generate (IMF-fixdate, section 5.6.7). Nil for other texts.
     static func wait(askedFor text: String, now: Date) -> Double? {
@@ -240,7 +273,8 @@ package struct PageHeaders: Sendable {
     private let fields: [(name: String, value: String)]
     private let origin: [String?]
 
-    package init(_ lines: [String], for url: URL) throws(PageError) {
+    /// - Parameter urls: of one origin, if there are fields.
+    package init(_ lines: [String], for urls: [URL]) throws(PageError) {
         var fields: [(name: String, value: String)] = []
         for line in lines {
             let parts = line.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
@@ -254,7 +288,10 @@ package struct PageHeaders: Sendable {
             fields.append((String(name), value))
         }
         self.fields = fields
-        origin = Self.origin(of: url)
+        origin = urls.first.map(Self.origin) ?? []
+        guard fields.isEmpty || !urls.contains(where: { Self.origin(of: $0) != origin }) else {
+            throw PageError("--header is for one host, and the URLs are of several; load them one by one.")
+        }
     }
 
     /// RFC 9110, section 5.6.2.
@@ -286,20 +323,25 @@ package struct PageError: Error, Sendable, CustomStringConvertible {
     let retryAfter: Double?
     /// The server has answered that there is no such page, or none for this client.
     package let isRefusal: Bool
+    /// It was status 404.
+    package let isMissing: Bool
 
     package init(
-        _ description: String, isTemporary: Bool = false, retryAfter: Double? = nil, isRefusal: Bool = false
+        _ description: String, isTemporary: Bool = false, retryAfter: Double? = nil, isRefusal: Bool = false,
+        isMissing: Bool = false
     ) {
         self.description = description
         self.isTemporary = isTemporary
         self.retryAfter = retryAfter
         self.isRefusal = isRefusal
+        self.isMissing = isMissing
     }
 }
 
 /// One request and its response, whose body goes into a file as it arrives. Belongs to one thread.
 final class PageTransfer {
     private let url: URL
+    private let sentBody: [UInt8]?
     private let maximumBytes: Int
     /// The status of the last response, after those with 1xx.
     private(set) var status = 0
@@ -316,8 +358,10 @@ final class PageTransfer {
     /// All fields of a response; libcurl limits each of them.
     private static let mostFieldBytes = 256 << 10
 
-    init(_ url: URL, maximumBytes: Int) {
+    /// - Parameter body: sent by POST; nil for GET.
+    init(_ url: URL, body: [UInt8]?, maximumBytes: Int) {
         self.url = url
+        sentBody = body
         self.maximumBytes = maximumBytes
     }
 
@@ -341,6 +385,11 @@ final class PageTransfer {
         broker_curl_set_pointer(curl, CURLOPT_HTTPHEADER, list)
         // All that libcurl reads, which also unpacks them.
         broker_curl_set_pointer(curl, CURLOPT_ACCEPT_ENCODING, "")
+        if let sentBody {
+            broker_curl_set(curl, CURLOPT_POST, 1)
+            broker_curl_set(curl, CURLOPT_POSTFIELDSIZE_LARGE, curl_off_t(sentBody.count))
+            sentBody.withUnsafeBytes { _ = broker_curl_set_pointer(curl, CURLOPT_COPYPOSTFIELDS, $0.baseAddress) }
+        }
         broker_curl_set(curl, CURLOPT_NOSIGNAL, 1)
         broker_curl_set(curl, CURLOPT_NOPROGRESS, 0)
         broker_curl_set(curl, CURLOPT_CONNECTTIMEOUT_MS, milliseconds(min(idleSeconds, seconds)))

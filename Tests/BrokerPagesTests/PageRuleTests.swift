@@ -99,10 +99,8 @@ import Testing
     @Test func `of a page the first value is read, and no more than may be of it`() throws {
         let list = "[" + (0..<20_000).map { #"{"id": \#($0), "a": ["]"], "b": "\"[{"}"# }.joined(separator: ",") + "]"
         let body = #" {"meta": {"next": "/2"}, "data": \#(list), "small": [1], "next": "/3"} junk"#
-        let url = try #require(URL(string: "https://h/p"))
         func next(_ path: String) throws -> String? {
-            let next = NextPage(path: path, parameter: nil)
-            return try next.url(in: page(body), of: url)?.path()
+            try self.next(.url(PageRule.KeyPath(path)), body, at: "https://h/p")?.url.path()
         }
         #expect(try next("next") == "/3" && next("meta.next") == "/2" && next("/small/0") == "/1")
         #expect(try next("/data/19999/id") == "/19999")
@@ -119,17 +117,128 @@ import Testing
         ("next", #"{"next": false}"#, nil), ("next", "[]", nil), ("next.more", #"{"next": 5}"#, nil),
     ])
     func `a key path leads to the URL of the next page`(path: String, body: String, next: String?) throws {
-        let url = URL(string: "https://h/a?p=1&q=2")!
-        #expect(try NextPage(path: path, parameter: nil).url(in: page(body), of: url)?.absoluteString == next)
+        let found = try self.next(.url(PageRule.KeyPath(path)), body, at: "https://h/a?p=1&q=2")
+        #expect(found?.url.absoluteString == next)
     }
 
-    @Test func `a cursor is an item of the query, in place of the one before`() throws {
-        let next = NextPage(path: "next", parameter: "p")
-        let url = URL(string: "https://h/a?p=1&q=2")!
-        #expect(try next.url(in: page(#"{"next": "a+b&c"}"#), of: url)?.absoluteString == "https://h/a?q=2&p=a%2Bb%26c")
-        #expect(try next.url(in: page(#"{"next": 17}"#), of: URL(string: "https://h/a")!)?.query() == "p=17")
-        #expect(throws: PageError.self) { try next.url(in: page(#"{"next": {}}"#), of: url) }
+    /// The request for the page after one with these records.
+    private func next(
+        _ rule: PageRule = .found, _ body: String, at url: String = "https://h/a", _ fields: [String: String] = [:],
+        root: String = "data", count: Int = 2, total: Int? = 2, sent: String? = nil
+    ) throws -> PageRequest? {
+        let url = try #require(URL(string: url))
+        let (page, envelope) = (Page(url: url, body: nil, fields: fields), try self.page(body))
+        let further = FurtherPages(page, envelope, root: RecordRoot(root)?.tokens)
+        var answer = PageRule.Answer(PageRequest(url, body: sent.map { Array($0.utf8) }), page, envelope, further)
+        (answer.count, answer.total) = (count, total)
+        answer.last = InputRecord(json: Array(#"{"id": "b", "sort": [1, "x"]}"#.utf8), place: InputPlace())
+        return try rule.next(after: answer)?.request
+    }
+
+    @Test func `a cursor is a parameter, in place of the one before`() throws {
+        let rule = PageRule.cursor(parameter: "p", PageRule.KeyPath("next"))
+        func url(_ body: String, _ url: String = "https://h/a?p=1&q=%2C") throws -> String? {
+            try next(rule, body, at: url)?.url.absoluteString
+        }
+        #expect(try url(#"{"next": "a+b&c"}"#) == "https://h/a?q=%2C&p=a%2Bb%26c")
+        #expect(try url(#"{"next": 17}"#, "https://h/a") == "https://h/a?p=17")
+        #expect(try url(#"{"next": "x", "has_more": false}"#) == nil)
+        #expect(throws: PageError.self) { try url(#"{"next": {}}"#) }
         #expect(throws: PageError.self) { try page("{") }
+        let last = PageRule.lastRecord(parameter: "after", PageRule.KeyPath("id"))
+        #expect(try next(last, "{}")?.url.query() == "after=b" && next(last, "{}", count: 0) == nil)
+        #expect(throws: PageError.self) {
+            try next(.lastRecord(parameter: "after", PageRule.KeyPath("none")), "{}")
+        }
+    }
+
+    @Test func `pages and records are counted from the number in the request, until there are no more records`() throws
+    {
+        func query(_ rule: PageRule, _ url: String, count: Int = 2) throws -> String? {
+            try next(rule, "[]", at: url, count: count)?.url.query()
+        }
+        #expect(try query(.page(parameter: "page"), "https://h/a?page=0&n=2") == "n=2&page=1")
+        #expect(try query(.page(parameter: "page"), "https://h/a?page=7", count: 0) == nil)
+        #expect(throws: PageError.self) { try query(.page(parameter: "page"), "https://h/a") }
+        #expect(try query(.offset(parameter: "$offset"), "https://h/a") == "%24offset=2")
+        #expect(try query(.offset(parameter: "$offset"), "https://h/a?%24offset=40") == "%24offset=42")
+    }
+
+    @Test(arguments: [
+        (#"{"next": "https://h/a?page=2", "count": 9, "data": []}"#, "https://h/a?page=2"),
+        (#"{"next": null, "count": 2, "data": []}"#, nil),
+        (#"{"links": {"next": "/b?c=1"}, "data": []}"#, "https://h/b?c=1"),
+        (#"{"_links": {"next": {"href": "?page=3"}}, "data": []}"#, "https://h/a?page=3"),
+        (#"{"paging": {"next": {"after": "33", "link": "https://h/b"}}, "data": []}"#, "https://h/b"),
+        (#"{"paging": {"next": {"after": "33"}}, "data": []}"#, "https://h/a?after=33"),
+        (#"{"paging": {"cursors": {"before": "a", "after": "b"}}, "data": []}"#, nil),
+        (#"{"links": [{"rel": "self", "href": "/a"}, {"rel": "next", "href": "/b"}], "data": []}"#, "https://h/b"),
+        (#"{"@odata.nextLink": "https://h/b?$skip=2", "data": []}"#, "https://h/b?$skip=2"),
+        (#"{"nextPageToken": "t/=", "data": []}"#, "https://h/a?pageToken=t%2F%3D"),
+        (#"{"response_metadata": {"next_cursor": "/w8="}, "data": []}"#, "https://h/a?cursor=%2Fw8%3D"),
+        (#"{"response_metadata": {"next_cursor": ""}, "data": []}"#, nil),
+        (#"{"has_more": false, "next_cursor": "c", "data": []}"#, nil),
+        (#"{"meta": {"next_token": "t"}, "data": []}"#, "https://h/a?next_token=t"),
+        (#"{"next_page": 2, "data": []}"#, "https://h/a?page=2"), (#"{"next_page": 0, "data": []}"#, nil),
+        (#"{"offset": "rec1/x", "data": []}"#, "https://h/a?offset=rec1%2Fx"),
+        (
+            #"{"continue": {"apcontinue": "B", "continue": "-||"}, "data": []}"#,
+            "https://h/a?apcontinue=B&continue=-%7C%7C"
+        ),
+        (#"{"page": 1, "total_pages": 3, "data": []}"#, "https://h/a?page=2"),
+        (#"{"page": 3, "total_pages": 3, "data": []}"#, nil),
+        (#"{"current_page": 1, "last_page": 2, "data": []}"#, "https://h/a?page=2"),
+        (#"{"page": {"number": 0, "totalPages": 2}, "data": []}"#, "https://h/a?page=1"),
+        (#"{"number": 1, "totalPages": 2, "last": true, "data": []}"#, nil),
+        (#"{"number": 0, "data": []}"#, nil), (#"{"page": 1, "data": []}"#, "https://h/a?page=2"),
+        (#"{"page": 1, "next": null, "data": []}"#, nil), (#"{"page": 1, "total": 2, "data": []}"#, nil),
+        (#"{"offset": 0, "limit": 2, "total": 5, "data": []}"#, "https://h/a?offset=2"),
+        (#"{"offset": 4, "limit": 2, "total": 6, "data": []}"#, nil),
+        (#"{"startAt": 0, "maxResults": 2, "total": 5, "data": []}"#, "https://h/a?startAt=2"),
+        (#"{"offset": 0, "count": 2, "data": []}"#, "https://h/a?offset=2"),
+        (#"{"has_more": true, "data": []}"#, "https://h/a?starting_after=b"), (#"{"total": 5, "data": []}"#, nil),
+        (#"{"data": [{"next": "/b", "page": 1}]}"#, nil), (#"{"next": "c", "data": []}"#, nil),
+        (#"{"next": "ftp://h/b", "data": []}"#, nil), (#"{"nextSyncToken": "t", "data": []}"#, nil),
+    ])
+    func `the next page is found in an envelope that says all that its request needs`(body: String, url: String?) throws
+    {
+        #expect(try next(body)?.url.absoluteString == url)
+    }
+
+    private func next(_ body: String) throws -> PageRequest? { try next(.found, body) }
+
+    @Test func `the names of parameters are those of the request, and numbers of the URL count beside a total`() throws
+    {
+        func query(_ body: String, _ query: String, _ fields: [String: String] = [:], total: Int? = 2) throws -> String?
+        {
+            try next(.found, body, at: "https://h/a?\(query)", fields, total: total)?.url.query()
+        }
+        #expect(try query(#"{"page": 0, "pages": 3, "data": []}"#, "_page=1") == "_page=2")
+        #expect(try query(#"{"next_page_token": "t", "data": []}"#, "pageToken=s&n=1") == "n=1&pageToken=t")
+        #expect(try query("[]", "page=1", ["x-total-count": "5"]) == "page=2")
+        #expect(try query("[]", "page=1", ["x-total-count": "2"]) == nil)
+        // With pages of unknown length before, it is asked for once more.
+        #expect(try query("[]", "page=2", ["x-total-count": "2"], total: nil) == "page=3")
+        #expect(try query("[]", "page=1", ["x-total-pages": "1"]) == nil && query("[]", "page=1") == nil)
+        #expect(
+            try query("[]", "n=2", ["x-next-page": "2"]) == "n=2&page=2" && query("[]", "", ["x-next-page": ""]) == nil)
+        #expect(try query("[]", "", ["x-next-cursor": "c"]) == "cursor=c")
+        #expect(try query(#"{"total": 9, "data": []}"#, "skip=2&limit=2") == "limit=2&skip=4")
+        #expect(try query(#"{"next": "/c", "data": []}"#, "", ["link": "</b>; rel=next"]) == nil)
+    }
+
+    @Test func `what is sent by POST gets the parameters of the next page`() throws {
+        func body(_ rule: PageRule, _ body: String, _ sent: String) throws -> String? {
+            try next(rule, body, sent: sent).map { String(decoding: $0.body ?? [], as: UTF8.self) }
+        }
+        let graph = PageRule.cursor(parameter: "variables.after", PageRule.KeyPath("data.pageInfo.endCursor"))
+        #expect(
+            try body(graph, #"{"data": {"pageInfo": {"endCursor": "x"}}}"#, #"{"query": "{}", "variables": {"n": 1}}"#)
+                == #"{"query":"{}","variables":{"n":1,"after":"x"}}"#)
+        let search = PageRule.lastRecord(parameter: "search_after", PageRule.KeyPath("sort"))
+        #expect(try body(search, "{}", #"{"size":2,"search_after":[0,"a"]}"#) == #"{"size":2,"search_after":[1, "x"]}"#)
+        #expect(try body(.offset(parameter: "from"), "{}", #"{"from": 2}"#) == #"{"from":4}"#)
+        #expect(try body(.found, #"{"next_cursor": "c", "data": []}"#, "q=a+b&cursor=x") == "q=a+b&cursor=c")
     }
 
     @Test func `the wait that a server asks for is seconds or a date`() {
@@ -139,6 +248,16 @@ import Testing
         #expect(wait("Sun, 06 Nov 1994 08:49:37 GMT") == 7 && wait("Sun, 06 Nov 1994 08:49:00 GMT") == 0)
         #expect(wait("soon") == nil && wait("-1") == nil && wait("") == nil)
         #expect(wait(String(repeating: "9", count: 400)) == .infinity)
+    }
+
+    @Test func `a limit of the rate says when it ends`() {
+        let now = Date(timeIntervalSince1970: 1_700_000_000)
+        func wait(_ fields: [String: String]) -> Double? { RetryPolicy.wait(askedForBy: fields, now: now) }
+        #expect(wait(["retry-after": "3", "x-ratelimit-reset": "1700000060"]) == 3)
+        #expect(wait(["x-ratelimit-reset": "1700000060"]) == 60 && wait(["x-ratelimit-reset": "1699999999"]) == 0)
+        #expect(wait(["ratelimit-reset": "30"]) == 30 && wait(["x-ratelimit-reset": "soon"]) == nil && wait([:]) == nil)
+        #expect(RetryPolicy.isLimit(["retry-after": "1"]) && RetryPolicy.isLimit(["x-ratelimit-remaining": "0"]))
+        #expect(!RetryPolicy.isLimit(["x-ratelimit-remaining": "12", "x-ratelimit-reset": "1"]))
     }
 
     @Test func `waits double up to the longest, and the server's own is not shortened`() {
@@ -160,13 +279,16 @@ import Testing
 
     @Test func `a field is sent to the origin of the first page alone`() throws {
         let headers = try PageHeaders(
-            ["Authorization: Bearer a:b ", "X-Key:k"], for: URL(string: "https://Api.example.com/a")!)
+            ["Authorization: Bearer a:b ", "X-Key:k"], for: [URL(string: "https://Api.example.com/a")!])
         #expect(headers.fields(for: URL(string: "https://api.example.com:443/b")!).map(\.value) == ["Bearer a:b", "k"])
         for other in ["http://api.example.com/", "https://example.com/", "https://api.example.com:8443/"] {
             #expect(headers.fields(for: URL(string: other)!).isEmpty)
         }
+        let others = [URL(string: "https://a")!, URL(string: "https://b")!]
+        #expect(throws: PageError.self) { try PageHeaders(["a: b"], for: others) }
+        #expect(throws: Never.self) { try PageHeaders([], for: others) }
         for wrong in ["secret", "a b: secret", ": secret", "a: b\r\nc: secret"] {
-            let error = #expect(throws: PageError.self) { try PageHeaders([wrong], for: URL(string: "https://a")!) }
+            let error = #expect(throws: PageError.self) { try PageHeaders([wrong], for: [URL(string: "https://a")!]) }
             #expect(wrong == "secret" || error?.description.contains("secret") == false)
         }
     }

@@ -127,6 +127,7 @@ final class PageServer: Sendable {
         let target: String
         /// By name, in lower case.
         let fields: [String: String]
+        let body: String
     }
 
     private let descriptor: Int32
@@ -194,7 +195,8 @@ final class PageServer: Sendable {
             guard count > 0 else { return }
             text += String(decoding: buffer.prefix(count), as: UTF8.self)
         }
-        let lines = text.components(separatedBy: "\r\n")
+        let parts = text.components(separatedBy: "\r\n\r\n")
+        let lines = parts[0].components(separatedBy: "\r\n")
         var fields: [String: String] = [:]
         for line in lines.dropFirst() {
             let parts = line.split(separator: ":", maxSplits: 1)
@@ -203,7 +205,13 @@ final class PageServer: Sendable {
         }
         let words = lines[0].split(separator: " ")
         guard words.count == 3 else { return }
-        let request = Request(target: String(words[1]), fields: fields)
+        var body = parts.dropFirst().joined(separator: "\r\n\r\n")
+        while body.utf8.count < fields["content-length"].flatMap({ Int($0) }) ?? 0 {
+            let count = recv(connection, &buffer, buffer.count, 0)
+            guard count > 0 else { return }
+            body += String(decoding: buffer.prefix(count), as: UTF8.self)
+        }
+        let request = Request(target: String(words[1]), fields: fields, body: body)
         requests.withLock { $0.append(request) }
         var bytes = Array(answer(request).utf8)
         while !bytes.isEmpty, send(connection, bytes, bytes.count, Int32(MSG_NOSIGNAL)) > 0 { bytes = rest(request) }

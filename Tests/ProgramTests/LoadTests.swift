@@ -163,7 +163,7 @@ import Testing
     private static let list = #"[{"id": 1}, {"id": 2}]"#
 
     @Test(arguments: [
-        (#"</b; rel="next""#, list), ("<a>; rel", list), ("", #"{"data": \#(list), "next": "/b"}"#),
+        (#"</b; rel="next""#, list), ("<a>; rel", list), ("", #"{"data": \#(list), "next": "b"}"#),
         ("", #"{"total": 3, "data": \#(list)}"#),
     ])
     func `a page that may not be the last one deletes nothing, and a plain load of it warns`(link: String, body: String)
@@ -177,7 +177,7 @@ import Testing
         let root = body == Self.list ? [] : ["--root", "data"]
         let arguments = root + [server.url("/a")]
         let words = "/a may not be the last page: "
-        let remedy = "give --next PATH, where the URL or cursor of the next page is, or --last-page if no page follows"
+        let remedy = "Say how: --next PATH, --cursor NAME=PATH, "
         // It is read, and reported, each time.
         for _ in 1...2 {
             let plain = try load(arguments)

@@ -4,6 +4,7 @@ import BrokerClient
 import BrokerCommandLine
 import BrokerInput
 import BrokerJSON
+import BrokerModelSources
 import BrokerPages
 import BrokerWire
 import Foundation
@@ -13,11 +14,13 @@ struct LoadCommand: AsyncParsableCommand {
         commandName: "load",
         abstract: "Gets records over HTTP, page after page, and submits them.",
         discussion: """
-            The records are read as by `broker submit`. Without --entity and --mapping, the model's routes for the URL's \
-            path read them. A page that has not changed since it was committed costs one request without a body. With \
-            --sync, objects that no page named are deleted at the end, if every page was committed, and the last one is \
-            certainly the last.
-            For example: broker load --entity Employee --next links.next https://api.example.com/employees
+            The records are read as by `broker submit`. The next page is found where the page names it: in its field \
+            Link, in a member such as next or next_cursor, or by numbers such as page and total_pages; --next, --cursor, \
+            --page-parameter and --offset-parameter are for other APIs. Without --entity and --mapping, the model's routes \
+            for the URL's path read the records. A page that has not changed since it was committed costs one request \
+            without a body. With --sync, objects that no page named are deleted at the end, if every page was committed, \
+            and the last one is certainly the last.
+            For example: broker load Employee https://api.example.com/employees
             As a line of a crontab: broker load --store app.sqlite --entity Employee --sync \
             https://api.example.com/employees
             """)
@@ -28,66 +31,151 @@ struct LoadCommand: AsyncParsableCommand {
 
     @OptionGroup(title: "Requests") var requests: LoadRequestOptions
 
+    @Flag(help: "Try it: say what it would change, and change nothing. Each page is tried by itself.")
+    var dryRun = false
+
+    @Flag(
+        inversion: .prefixedNo,
+        help: """
+            With --store, extend the store's model by what the first page has more. Default: if the model was inferred and \
+            not edited.
+            """)
+    var evolve: Bool?
+
     @Flag(help: "Print the result as JSON.")
     var json = false
 
-    @Argument(help: "The first page.", transform: { try Self.url($0) })
-    var url: URL
+    @Argument(
+        help: .value("url", "The first page of each list. Before it may be the entity, in the place of --entity."))
+    var urls: [String] = []
 
-    private static func url(_ text: String) throws -> URL {
-        guard let url = URL(string: text) else { throw ValidationError("\"\(text)\" is no URL.") }
-        do throws(PageError) { try PageClient.check(url) } catch { throw ValidationError(error.description) }
-        return url
-    }
+    /// The first page of each list.
+    var lists: [URL] { urls.compactMap { URL(string: $0) } }
 
     mutating func validate() throws {
-        try records.reading.checkInference(connection)
+        if let first = urls.first, !first.contains("://"), records.reading.takesEntity(first) { urls.removeFirst() }
+        guard !urls.isEmpty else { throw ValidationError("Missing expected argument '<url> ...'") }
+        for text in urls {
+            guard let url = URL(string: text) else { throw ValidationError("\"\(text)\" is no URL.") }
+            do throws(PageError) { try PageClient.check(url) } catch { throw ValidationError(error.description) }
+            try requests.check(PageRequest(url, body: requests.body()))
+        }
+        try records.checkSync()
+        try records.reading.checkInference(connection, further: evolve == true ? ["--evolve"] : [])
+        if records.sync, requests.since != nil {
+            throw ValidationError(
+                "--sync deletes what no page names, and with --since pages name what is new; give one.")
+        }
     }
 
     func run() async throws {
-        let client = try requests.client(for: url, timeout: connection.timeout)
-        let version = try await committedVersion()
-        let first = try await client.page(at: url, unless: version)
+        let client = try requests.client(for: lists, timeout: connection.timeout)
+        let known = try await known()
+        let first = try await firstPages(client, known)
         let inferred = try await inferred(from: first)
+        // The other pages are read as the first one, which has not changed, was.
+        let isAsBefore = inferred == nil && records.reading.mayInfer(connection)
+        let model = isAsBefore ? try connection.storedModel()?.documentAndPlan().1.model : nil
+        let mapping = model.flatMap { $0.keyMapping(of: records.reading.entity ?? "") }
         try await connection.connected(
-            "broker load", makesStore: true, inferred: inferred,
+            "broker load", makesStore: true, isDryRun: dryRun, inferred: inferred,
             onInterruption: { Program.report("broker: interrupted; \(Self.continuation)") }
         ) { broker in
             let bookmarks = try await LoadBookmarks(of: self, broker)
             if bookmarks == nil {
-                Program.report("broker: the server is of an earlier version, without bookmarks: every page is loaded")
+                let end = requests.since == nil ? "every page is loaded" : "--since loads all each time"
+                Program.report("broker: the server is of an earlier version, without bookmarks: \(end)")
             }
             // For jobs without records.
             let entities = try await broker.serverInformation().entities
             let entity = records.reading.entity ?? entities.first ?? ""
             try await inferred?.guessed?.check(against: broker)
-            var run = LoadRun(self, broker, client, bookmarks, entity: entity, inferred)
-            try await run.run(first, unless: version)
+            let root = isAsBefore ? known.first?.root.flatMap { RecordRoot($0) } : inferred?.root
+            var run = LoadRun(
+                self, broker, client, dryRun ? nil : bookmarks, entity: entity, root: root,
+                mapping: isAsBefore ? mapping : inferred?.mapping, guessed: inferred?.guessed)
+            try await run.run(known.requests, first, unless: known.first?.version)
         }
     }
 
     /// The same command: what the store has of a page is found by its bookmark, or record by record.
     static var continuation: String { "to go on, run: \(CommandLine.arguments.shellText)" }
 
-    /// The version of the first page that is in the store. The store is closed while the page is requested.
-    private func committedVersion() async throws -> PageVersion? {
-        if requests.fresh { return nil }
-        if let store = connection.store, access(store, F_OK) != 0 { return nil }
-        let page = try await connection.connected("broker load") {
-            try await LoadBookmarks(of: self, $0)?.page(at: url)
-        }
-        // The mapping that is inferred from the first page reads the others, too.
-        return records.reading.mayInfer(connection) && page?.next != nil ? nil : page?.version
+    /// Versions of pages are of use.
+    var usesVersions: Bool { !requests.fresh && !dryRun && requests.since == nil }
+
+    /// What the bookmarks of the store say.
+    private struct Known {
+        /// For the first page of each list.
+        var requests: [PageRequest]
+        /// The first page of the first list, as the store has it.
+        var first: LoadBookmarks.CommittedPage?
     }
 
-    private func inferred(from page: Page) async throws -> InferredModel? {
+    /// The store is closed while the first page is requested.
+    private func known() async throws -> Known {
+        let body = requests.body()
+        var known = Known(requests: lists.map { PageRequest($0, body: body) })
+        guard !requests.fresh, usesVersions && body == nil || requests.since != nil else { return known }
+        if let store = connection.store, access(store, F_OK) != 0 { return known }
+        try await connection.connected("broker load", isDryRun: dryRun) { broker in
+            guard let bookmarks = try await LoadBookmarks(of: self, broker) else { return }
+            guard let since = requests.since else {
+                known.first = try await bookmarks.page(for: known.requests[0])
+                return
+            }
+            for (index, list) in lists.enumerated() {
+                guard let newest = try await bookmarks.newest(of: list) else { continue }
+                known.requests[index] = known.requests[index].setting([(since.name, newest)])
+            }
+        }
+        return known
+    }
+
+    /// The first page; and where a model is inferred, those after it up to one with records.
+    private func firstPages(_ client: PageClient, _ known: Known) async throws -> [PageRequest: Page] {
+        let mayInfer = records.reading.mayInfer(connection)
+        var pages: [PageRequest: Page] = [:]
+        var next: PageRequest? = known.requests[0]
+        while let request = next, pages[request] == nil, pages.count < requests.pageLimit {
+            let page = try await client.page(for: request, unless: pages.isEmpty ? known.first?.version : nil)
+            pages[request] = page
+            next = nil
+            if mayInfer, let body = page.body, Self.isEmpty(page, body) {
+                next = try LoadedPage(request, page, body, of: self, root: nil, isSample: true).next()?.request
+            }
+        }
+        return pages
+    }
+
+    /// A page without a record, in a list or by itself.
+    private static func isEmpty(_ page: Page, _ body: UnnamedFile) -> Bool {
+        guard page.hasContent else { return true }
+        guard let document = try? body.firstValue(maximumBytes: 1 << 20) else { return false }
+        defer { withExtendedLifetime(document) {} }
+        var hasList = false
+        func hasRecords(_ value: JSONValue, _ depth: Int) -> Bool {
+            if value.kind == .array {
+                hasList = true
+                return value.elements.first { _ in true } != nil
+            }
+            return depth < 4 && value.members.contains { hasRecords($0.value, depth + 1) }
+        }
+        return !hasRecords(document.root, 0) && hasList
+    }
+
+    private func inferred(from pages: [PageRequest: Page]) async throws -> InferredModel? {
         let reading = records.reading
-        guard reading.mayInfer(connection), let store = connection.store, let entity = reading.entity,
-            let body = page.body
-        else { return nil }
+        guard reading.mayInfer(connection), let store = connection.store, let entity = reading.entity else {
+            return nil
+        }
+        let bodies = pages.values.filter { $0.hasContent && $0.body != nil }
+        let sample = bodies.first { page in page.body.map { !Self.isEmpty(page, $0) } ?? false } ?? bodies.first
+        guard let page = sample, let body = page.body else { return nil }
         let source = records.source(of: page, body, root: nil, maximumBytes: requests.maxBytes.bytes)
         return try await InferredModel(
-            of: [source], entity: entity, store: store, model: try connection.storedModel(), reading.inference)
+            of: [source], entity: entity, store: store, model: try connection.storedModel(), reading.inference,
+            evolves: evolve)
     }
 }
 
@@ -96,18 +184,51 @@ struct LoadRequestOptions: ParsableArguments {
         name: .customLong("next"),
         help: ArgumentHelp(
             """
-            Where in a page the URL of the next one is: keys with dots between them, or a JSON Pointer. Default: the \
-            `Link` field of the response, with rel="next".
+            Where in a page the URL of the next one is: keys with dots between them, or a JSON Pointer. Default: the field \
+            Link of the response, with rel="next", else members such as next, next_cursor, page and total_pages.
             """, valueName: "path"))
     var nextPath: String?
 
-    @Option(help: .value("name", "With --next: the value is no URL but a cursor, which this item of the query takes."))
+    @Option(
+        help: ArgumentHelp(
+            """
+            A parameter of the next request, and where in the page its value is: cursor=meta.next, or in the last record: \
+            starting_after=@last.id
+            """, valueName: "name=path"))
+    var cursor: String?
+
+    @Option(
+        help: .value(
+            "name", "A parameter that counts pages, until one has no records. The URL has its first value: ?page=1"))
+    var pageParameter: String?
+
+    @Option(help: .value("name", "A parameter that counts records, such as offset, until a page has none."))
+    var offsetParameter: String?
+
+    // The older name of --cursor NAME=PATH.
+    @Option(help: ArgumentHelp("", visibility: .private))
     var nextParameter: String?
+
+    @Option(
+        help: ArgumentHelp(
+            """
+            Request each page by POST, with this body: JSON, or a form; @FILE reads it from a file. The parameters are then \
+            members of a JSON object, which may be key paths, or items of the form.
+            """, valueName: "body"), completion: .file())
+    var data: String?
+
+    @Option(
+        help: ArgumentHelp(
+            """
+            Load what is new: the parameter of the first request gets the greatest value that this key of the records had \
+            in the last complete load, such as updated_since=updated_at. The first load is without it.
+            """, valueName: "name=key"), transform: { try Assignment($0) })
+    var since: Assignment?
 
     @Flag(
         help: """
-            A page without the URL of the next one is the last one, also where something else in it names another page: \
-            without this, such a page is a warning, and --sync deletes nothing.
+            A page is the last one if it has no Link to a next page, or what the option for it names, whatever else in it \
+            names another page: without this, such a page is a warning, and --sync deletes nothing.
             """)
     var lastPage = false
 
@@ -127,7 +248,9 @@ struct LoadRequestOptions: ParsableArguments {
 
     @Option(
         help: .value(
-            "count", "How often a page is requested again after 429, 502, 503, 504 or an error of the connection."))
+            "count",
+            "How often a page is requested again after 429, 502, 503, 504, a 403 of a limit, or an error of the connection."
+        ))
     var retries = 5
 
     @Option(
@@ -162,17 +285,64 @@ struct LoadRequestOptions: ParsableArguments {
         if nextPath == nil, nextParameter != nil {
             throw ValidationError("--next-parameter takes the value that --next leads to; give --next, too.")
         }
+        let given = [
+            ("--next", nextPath), ("--cursor", cursor), ("--page-parameter", pageParameter),
+            ("--offset-parameter", offsetParameter),
+        ].filter { $1 != nil }.map(\.0)
+        if given.count > 1 {
+            throw ValidationError(
+                "\(given.joined(separator: " and ")) each say what the next page is; give one of them.")
+        }
+        if let cursor { _ = try Assignment(cursor) }
+        if let data, data.hasPrefix("@") { try checkFile(String(data.dropFirst())) }
+        guard let body = body() else { return }
+        let isJSON = ["{", "["].contains { String(decoding: body, as: UTF8.self).trimmingPrefix(/\s*/).hasPrefix($0) }
+        guard !body.isEmpty, !isJSON || (try? JSONDocument(parsing: JSONText(copying: body))) != nil else {
+            throw ValidationError("--data is \(body.isEmpty ? "empty" : "no JSON, although it begins so").")
+        }
     }
 
-    var next: NextPage? { nextPath.map { NextPage(path: $0, parameter: nextParameter) } }
+    private func checkFile(_ path: String) throws {
+        do throws(CommandFailure) { _ = try JSONText.file(path) } catch { throw ValidationError(error.description) }
+    }
 
-    func client(for url: URL, timeout: TimeSpan?) throws -> PageClient {
+    /// What is sent by POST; nil for GET.
+    func body() -> [UInt8]? {
+        guard let data else { return nil }
+        guard data.hasPrefix("@") else { return Array(data.utf8) }
+        return (try? JSONText.file(String(data.dropFirst()))).map { Array($0.bytes) }
+    }
+
+    var rule: PageRule {
+        if let nextPath {
+            let path = PageRule.KeyPath(nextPath)
+            return nextParameter.map { .cursor(parameter: $0, path) } ?? .url(path)
+        }
+        if let cursor = cursor.flatMap({ try? Assignment($0) }) {
+            let last = "@last."
+            return cursor.path.hasPrefix(last)
+                ? .lastRecord(parameter: cursor.name, PageRule.KeyPath(String(cursor.path.dropFirst(last.count))))
+                : .cursor(parameter: cursor.name, PageRule.KeyPath(cursor.path))
+        }
+        if let pageParameter { return .page(parameter: pageParameter) }
+        return offsetParameter.map { .offset(parameter: $0) } ?? (lastPage ? .link : .found)
+    }
+
+    /// - Parameter first: the request for the first page of a list.
+    func check(_ first: PageRequest) throws {
+        guard let pageParameter, first.value(of: pageParameter).flatMap({ Int($0) }) == nil else { return }
+        throw ValidationError(
+            "--page-parameter counts from the number of the first page, which \(first) does not have: give it, as "
+                + "?\(pageParameter)=1 or ?\(pageParameter)=0.")
+    }
+
+    func client(for lists: [URL], timeout: TimeSpan?) throws -> PageClient {
         let lines = try headers.flatMap {
             $0.hasPrefix("@") ? try Self.lines(ofFile: String($0.dropFirst())) : [$0]
         }
         do throws(PageError) {
             return PageClient(
-                headers: try PageHeaders(lines, for: url),
+                headers: try PageHeaders(lines, for: lists),
                 retries: RetryPolicy(retries: retries, longestWait: maxWait.exactSeconds),
                 maximumBytes: maxBytes.bytes, idleSeconds: requestTimeout.exactSeconds,
                 pageSeconds: (timeout ?? Self.defaultTimeout).exactSeconds
@@ -188,116 +358,6 @@ struct LoadRequestOptions: ParsableArguments {
             throw CommandFailure(.failed, "\(path) is too large for header fields.")
         }
         return String(decoding: text.bytes, as: UTF8.self).split(whereSeparator: \.isNewline).map(String.init)
-    }
-}
-
-/// The versions of the pages that are in the store, as its bookmarks have them: such a page need not be sent again.
-///
-/// 1. The last job of a page writes the page's bookmark, and the jobs before it delete it.
-/// 2. The last part of a sync writes the bookmark of the load, with the id of the sync. The version of a page counts only
-///    while it was written by that sync: else the objects of other pages may be missing.
-/// 3. A bookmark counts only for the options and the model that it was written under.
-/// 4. A page that may not be the last one, although no page follows it, has no bookmark: it is loaded, and reported, each time.
-struct LoadBookmarks {
-    struct CommittedPage: Codable {
-        let version: PageVersion
-        /// The page after it, which an answer without a body need not name.
-        let next: URL?
-        /// A mark of the options and the model.
-        let reading: String
-        /// The id of the sync; nil without one.
-        let sync: String?
-    }
-
-    private struct CommittedSync: Codable {
-        let reading: String
-        let sync: String
-    }
-
-    private let broker: BrokerClient
-    private let command: LoadCommand
-    private let reading: String
-    /// The id of the last complete sync.
-    private var sync: String?
-
-    init?(of command: LoadCommand, _ broker: BrokerClient) async throws {
-        guard try await broker.serverInformation().features.contains("bookmark") else { return nil }
-        self.broker = broker
-        self.command = command
-        let (records, format) = (command.records, command.records.format)
-        reading = try await Self.hash([
-            format.type?.rawValue ?? "", format.root?.text ?? "", format.delimiter?.text ?? "", format.ragged.rawValue,
-            records.reading.onInvalid.rawValue, records.reading.unknown.rawValue, command.requests.nextPath ?? "",
-            "\(command.requests.lastPage)",
-            command.requests.nextParameter ?? "", String(decoding: broker.model().json.bytes, as: UTF8.self),
-        ])
-        if records.sync, let found: CommittedSync = try await value(ofBookmark: name(command.url, "sync")),
-            found.reading == reading
-        {
-            sync = found.sync
-        }
-    }
-
-    /// The page as it is in the store; nil when that is not known.
-    func page(at url: URL) async throws -> CommittedPage? {
-        guard let page: CommittedPage = try await value(ofBookmark: name(url, "page")),
-            page.reading == reading, page.sync == sync, page.sync != nil || !command.records.sync
-        else { return nil }
-        return page
-    }
-
-    // MARK: - Bookmarks of jobs
-
-    func bookmark(of page: Page, at url: URL, next: URL?, sync: String?) -> Job.Bookmark {
-        var version = page.version
-        // Other fields may select other content of the same time. An ETag differs then (RFC 9110, section 8.8.3).
-        if !command.requests.headers.isEmpty { version.lastModified = nil }
-        let value = CommittedPage(version: version, next: next, reading: reading, sync: sync)
-        return Job.Bookmark(name(url, "page"), version.isKnown ? Self.text(value) : nil)
-    }
-
-    /// For the other jobs of a page.
-    func deletion(ofPageAt url: URL) -> Job.Bookmark { Job.Bookmark(name(url, "page"), nil) }
-
-    /// For the last part of a sync.
-    func bookmark(ofSync sync: String) -> Job.Bookmark {
-        Job.Bookmark(name(command.url, "sync"), Self.text(CommittedSync(reading: reading, sync: sync)))
-    }
-
-    // MARK: - Names and values
-
-    /// A URL's query may be long, so it is in the hash alone.
-    private func name(_ url: URL, _ kind: String) -> String {
-        let (records, reading) = (command.records, command.records.reading)
-        let path = url.absoluteString.prefix { $0 != "?" && $0 != "#" }.prefix(500)
-        let hash = Self.hash(
-            [
-                kind, url.absoluteString, reading.entity ?? "", reading.path ?? "", reading.mapping ?? "",
-                records.sync ? "sync" : "", records.selection.format ?? "",
-            ] + records.selection.arguments.map(\.text))
-        return "broker load \(kind) \(path) \(hash)"
-    }
-
-    /// - Returns: nil when it is too long for a bookmark: the page is loaded each time.
-    private static func text(_ value: some Encodable) -> String? {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        guard let data = try? encoder.encode(value), Job.Bookmark.valueCounts.contains(data.count) else {
-            return nil
-        }
-        return String(decoding: data, as: UTF8.self)
-    }
-
-    /// Nil for no bookmark, and for one that another version of this command has written.
-    private func value<Value: Decodable>(ofBookmark name: String) async throws -> Value? {
-        guard let bookmark = try await broker.bookmark(named: name) else { return nil }
-        return try? JSONDecoder().decode(Value.self, from: Data(bookmark.value.utf8))
-    }
-
-    /// By FNV-1a.
-    private static func hash(_ texts: [String]) -> String {
-        let bytes = Array(texts.joined(separator: "\0").utf8)
-        return String(bytes.reduce(0xCBF2_9CE4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01B3 }, radix: 16)
     }
 }
 
@@ -318,10 +378,14 @@ struct LoadRecordOptions: ParsableArguments {
     @OptionGroup var format: RecordFormatOptions
 
     mutating func validate() throws {
-        if sync, reading.entity == nil { throw ValidationError("--sync deletes objects of an entity; give --entity.") }
         if !sync, selection.format != nil || maxDelete != nil {
             throw ValidationError("--where and --max-delete limit what --sync deletes; give --sync, too.")
         }
+    }
+
+    /// The entity may be an argument of the command.
+    func checkSync() throws {
+        if sync, reading.entity == nil { throw ValidationError("--sync deletes objects of an entity; give --entity.") }
     }
 
     func source(of page: Page, _ body: UnnamedFile, root: RecordRoot?, maximumBytes: Int) -> RecordSource {
@@ -332,6 +396,22 @@ struct LoadRecordOptions: ParsableArguments {
         source.title = page.url.absoluteString
         source.maximumBytes = maximumBytes
         return source
+    }
+}
+
+/// A name and a key path with `=` between them.
+struct Assignment: Sendable {
+    let text: String
+    let name: String
+    let path: String
+
+    init(_ text: String) throws(ValidationError) {
+        let parts = text.split(separator: "=", maxSplits: 1).map(String.init)
+        guard parts.count == 2 else {
+            throw ValidationError(
+                "\"\(text)\" is not the name of a parameter, =, and where its value is: cursor=meta.next")
+        }
+        (self.text, name, path) = (text, parts[0], parts[1])
     }
 }
 

@@ -1,6 +1,7 @@
 public import ArgumentParser
 public import Broker
 import BrokerCommandLine
+import Glibc
 
 /// How the commands that submit any number of jobs read records, and what happens with those that the model does not fit.
 struct ReadingOptions: ParsableArguments {
@@ -38,6 +39,23 @@ struct ReadingOptions: ParsableArguments {
         if readings.count > 1 {
             throw ValidationError("\(readings.joined(separator: " and ")) contradict each other; give one of them.")
         }
+    }
+
+    /// Takes an argument as the entity of the records, if no option says what they are, and it is a name and no file.
+    mutating func takesEntity(_ argument: String) -> Bool {
+        guard entity == nil, path == nil, mapping == nil, Self.isName(argument), access(argument, F_OK) != 0 else {
+            return false
+        }
+        entity = argument
+        return true
+    }
+
+    /// Letters, digits and `_`, and no digit first.
+    static func isName(_ text: String) -> Bool {
+        text.unicodeScalars.first.map { $0 == "_" || $0.properties.isAlphabetic } ?? false
+            && text.unicodeScalars.allSatisfy {
+                $0 == "_" || $0.properties.isAlphabetic || $0.properties.numericType != nil
+            }
     }
 
     /// A model of the records may be inferred.
