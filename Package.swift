@@ -238,7 +238,7 @@ let package = Package(
             name: "BrokerCommand",
             dependencies: [
                 "BrokerCommandLine", "BrokerFastJSON", "BrokerInput", "BrokerModelSources", "BrokerJSON", "BrokerModel",
-                "BrokerPages", "BrokerSchema", forReplication("BrokerReplication"),
+                "BrokerPages", "BrokerSQLite", "BrokerSchema", forReplication("BrokerReplication"),
                 "BrokerWire", "BrokerStaging", "BrokerStore", "BrokerCoordinator", "BrokerServer", "Broker",
                 "BrokerClient",
                 forPrograms("ArgumentParser", "swift-argument-parser"),

@@ -12,12 +12,15 @@ struct FetchPrinter {
     private let selection: [String]
     /// Paths of values whose columns come first.
     private let leading: [String]
+    /// What is counted.
+    private let noun: String
     private(set) var count = 0
     /// For a table or CSV: of the first part, or the selected ones.
     private var columns: FetchedColumns?
     private var layout: TableLayout?
 
-    init(_ format: FetchFormat, selection: [String], leading: [String]) {
+    init(_ format: FetchFormat, selection: [String], leading: [String], noun: String = "object") {
+        self.noun = noun
         self.format = format
         self.selection = selection
         self.leading = leading
@@ -43,11 +46,13 @@ struct FetchPrinter {
         case .json: try Program.write(count == 0 ? "[]" : "\n]")
         case .csv where columns == nil && !selection.isEmpty:
             try StandardOutput.write(Array(lines([]).utf8))
-        case .table, .vertical: Program.report(Program.counted(count, "object"))
+        case .table, .vertical: Program.report(Program.counted(count, noun))
         case .csv, .ndjson: break
         }
         if let omitted = layout?.omitted, !omitted.isEmpty {
-            Program.report("No room for: \(Self.listed(omitted)). See all with -x, or choose with --select.")
+            Program.report(
+                "No room for: \(Self.listed(omitted)). See all with -x"
+                    + (noun == "object" ? ", or choose with --select." : "."))
         }
         guard let missing = columns?.missing, !missing.isEmpty else { return }
         let message =
