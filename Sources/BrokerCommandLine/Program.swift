@@ -102,7 +102,11 @@ package enum Program {
     ///
     /// - Parameter style: on a terminal, that of the beginning of a warning or an error, up to its first space.
     package static func report(_ line: String, _ style: Terminal.Style? = nil) {
+        TerminalLine.clear()
         var line = line.printable
+        if let columns = Terminal.columns(of: STDERR_FILENO) {
+            line = Terminal.wrapped(line, columns: columns, command: CommandLine.arguments[0])
+        }
         if let style, let end = line.firstIndex(of: " ") {
             line = Terminal.styled(String(line[..<end]), style, on: STDERR_FILENO) + line[end...]
         }

@@ -1,5 +1,7 @@
 internal import CGlibc
+internal import Foundation
 internal import Glibc
+internal import Synchronization
 
 /// Terminals, and the text that is highlighted on them.
 package enum Terminal {
@@ -54,6 +56,58 @@ extension Terminal {
     private struct Characters: @unchecked Sendable {
         /// Nil where the system lacks it: then only ASCII has a width.
         let locale = newlocale(LC_CTYPE_MASK, "C.UTF-8", nil)
+    }
+}
+
+/// The last line of standard error on a terminal, which is drawn again and again to say what is being done.
+package enum TerminalLine {
+    private static let isDrawn = Atomic(false)
+
+    /// Standard error is a terminal on which it can be drawn.
+    package static var isShown: Bool { Terminal.isAnimated(STDERR_FILENO) }
+
+    /// Draws the line in the place of the one before. No longer than the terminal is wide: a wrapped line cannot be removed any
+    /// more.
+    package static func draw(_ line: String) {
+        guard isShown else { return }
+        isDrawn.store(true, ordering: .relaxed)
+        write("\r\u{1B}[K" + line)
+    }
+
+    /// Removes it, so that something else can be written.
+    package static func clear() {
+        if isDrawn.exchange(false, ordering: .relaxed) { write("\r\u{1B}[K") }
+    }
+
+    private static func write(_ text: String) {
+        let bytes = Array(text.utf8)
+        _ = Glibc.write(STDERR_FILENO, bytes, bytes.count)
+    }
+}
+
+extension Terminal {
+    /// A message in lines that are no wider, divided between words; all but the first are indented.
+    ///
+    /// - Parameter command: the text from there on stays as it is, so that it can be copied.
+    package static func wrapped(_ line: String, columns: Int, command: String) -> String {
+        let end = line.range(of: ": \(command) ", options: .backwards)?.lowerBound ?? line.endIndex
+        var text = ""
+        var width = 0
+        let words = line[..<end].split(separator: " ", omittingEmptySubsequences: false).map(String.init)
+        let last = end < line.endIndex ? String(line[end...].dropFirst(2)) : nil
+        for (index, word) in words.enumerated() {
+            let word = index == words.count - 1 && last != nil ? word + ":" : word
+            let needed = Self.width(of: word)
+            if index > 0, width + 1 + needed > columns {
+                text += "\n  " + word
+                width = 2 + needed
+            } else {
+                text += (index > 0 ? " " : "") + word
+                width += (index > 0 ? 1 : 0) + needed
+            }
+        }
+        guard let last else { return text }
+        return text + (width + 1 + Self.width(of: last) > columns ? "\n" : " ") + last
     }
 }
 

@@ -298,7 +298,7 @@ import Testing
         kill(submission.process.processIdentifier, SIGINT)
         let shown = submission.show(until: "interrupted")
         let drawn = shown.components(separatedBy: "\r\u{1B}[K")
-        #expect(drawn.last?.contains("broker: interrupted") == true, "\(shown.debugDescription)")
+        #expect(drawn.last?.contains("interrupted") == true, "\(shown.debugDescription)")
         #expect(drawn.dropLast().allSatisfy { $0.count <= Int(columns) - 3 }, "\(shown.debugDescription)")
         submission.process.waitUntilExit()
     }

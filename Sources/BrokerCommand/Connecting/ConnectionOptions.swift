@@ -128,6 +128,7 @@ struct ConnectionOptions: ParsableArguments {
         // A signal before the server has started must leave no ``TrialStore``, either.
         let started = StartedServer()
         let interruption = Interruption {
+            started.isInterrupted.store(true, ordering: .relaxed)
             onInterruption?()
             started.server.withLock({ $0 })?.stopAndWait()
             TrialStore.remove()
@@ -136,9 +137,16 @@ struct ConnectionOptions: ParsableArguments {
             TrialStore.remove()
             withExtendedLifetime(interruption) {}
         }
-        let local = try await LocalServer.start(
-            store: store, model: try model(of: store, inferred), makesStore: makesStore, isReading: isReading,
-            isDryRun: isDryRun, removal: removal ?? .refuse, wait: wait)
+        let local: LocalServer
+        do {
+            local = try await LocalServer.start(
+                store: store, model: try model(of: store, inferred), makesStore: makesStore, isReading: isReading,
+                isDryRun: isDryRun, removal: removal ?? .refuse, wait: wait)
+        } catch  where started.isInterrupted.load(ordering: .relaxed) {
+            // What the signal has removed is no fault; its thread ends the process.
+            await withUnsafeContinuation { (_: UnsafeContinuation<Void, Never>) in }
+            throw error
+        }
         started.server.withLock { $0 = local }
         let result = await Swift.Result {
             let broker = try await local.connect(options)
@@ -227,6 +235,7 @@ extension RemovalPolicy: ExpressibleByArgument {}
 /// The server of this process, for the thread of a signal.
 private final class StartedServer: Sendable {
     let server = Mutex<LocalServer?>(nil)
+    let isInterrupted = Atomic(false)
 }
 
 /// The treatment of parts that a model no longer has.

@@ -27,6 +27,9 @@ struct InferredModel {
         evolves: Bool? = nil
     ) async throws {
         let (identities, ignored) = (options.identities(or: entity), options.ignored(or: entity))
+        // Nothing was sent yet, and a large input takes seconds.
+        let interruption = Interruption { Program.report("broker: interrupted; nothing was sent") }
+        defer { withExtendedLifetime(interruption) {} }
         guard let model else {
             let samples = try await SampleRecords(of: sources, entity: entity, givenKeys: Self.keys(identities[entity]))
             samples.reportRoot()
@@ -45,6 +48,7 @@ struct InferredModel {
         }
         let (document, plan) = try model.documentAndPlan()
         let mayExtend = evolves ?? plan.model.evolves
+        if mayExtend, !options.new { try Self.check(entity, against: plan.model, sources) }
         let guess = GuessedIdentity(of: entity, in: plan.model, identities: identities)
         let samples = try await SampleRecords(
             of: sources, entity: entity, extending: plan.model, isFirstOnly: !mayExtend && guess == nil,
@@ -128,6 +132,18 @@ struct InferredModel {
         } catch {
             Program.report(
                 "broker: warning: keys of _extra did not become attributes, and stay there: \(error)", .warning)
+        }
+    }
+
+    /// A name that the model has nearly is probably another one's: it is not made an entity without a question.
+    private static func check(_ entity: String, against model: Model, _ sources: [RecordSource]) throws {
+        let names = model.entities.map(\.name)
+        guard !names.contains(entity), let nearest = NearMiss.nearest(to: entity, among: names) else { return }
+        let text = "The store has no entity \(entity), but \(nearest)."
+        let mayAsk = Confirmation.isPossible && !sources.contains { $0.path == "-" }
+        guard mayAsk, Confirmation.agrees(to: "\(text) Make a new entity \(entity)?") else {
+            throw CommandFailure(
+                .usage, mayAsk ? "nothing was stored" : "\(text) Give that name, or --new to make another entity.")
         }
     }
 
@@ -342,7 +358,12 @@ struct SampleRecords {
         var source = source
         source.root = source.root ?? root
         isMap = source.root?.isMap ?? false
-        try await source.forEach { record in try observe(record) }
+        var line = ReadingLine(source.name, totalBytes: source.byteCount)
+        defer { line.clear() }
+        try await source.forEachBatch { batch in
+            for record in batch.records { try observe(record) }
+            line.update(bytes: batch.bytesRead, records: inference.recordCount)
+        }
     }
 
     private mutating func lookAhead(_ source: RecordSource) async throws {
@@ -352,7 +373,9 @@ struct SampleRecords {
         defer { withExtendedLifetime(copy) {} }
         try beginning.withUnsafeBytes { try copy.append($0) }
         // Where it is cut there is a fault, after whole records.
-        try await look(at: RecordSource(path: copy.path, format: source.format, root: source.root, csv: source.csv))
+        var copied = source
+        (copied.path, copied.title) = (copy.path, source.name)
+        try await look(at: copied)
     }
 
     private mutating func observe(_ record: InputRecord) throws {

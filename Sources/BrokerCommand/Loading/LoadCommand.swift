@@ -134,10 +134,16 @@ struct LoadCommand: AsyncParsableCommand {
 
     /// The first page; and where a model is inferred, those after it up to one with records.
     private func firstPages(_ client: PageClient, _ known: Known) async throws -> [PageRequest: Page] {
+        let interruption = Interruption { Program.report("broker: interrupted; nothing was sent") }
+        defer {
+            TerminalLine.clear()
+            withExtendedLifetime(interruption) {}
+        }
         let mayInfer = records.reading.mayInfer(connection)
         var pages: [PageRequest: Page] = [:]
         var next: PageRequest? = known.requests[0]
         while let request = next, pages[request] == nil, pages.count < requests.pageLimit {
+            ReadingLine.draw("page \(pages.count + 1): \(request)")
             let page = try await client.page(for: request, unless: pages.isEmpty ? known.first?.version : nil)
             pages[request] = page
             next = nil

@@ -174,6 +174,8 @@ struct LoadRun {
                 return false
             }
             let page: Page
+            ReadingLine.draw("page \(pages + 1): \(request)")
+            defer { TerminalLine.clear() }
             do {
                 let known = given.removeValue(forKey: request).flatMap {
                     $0.hasChanged || committed?.version == version ? $0 : nil

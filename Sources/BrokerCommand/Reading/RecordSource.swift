@@ -6,7 +6,7 @@ import Glibc
 /// One file, or standard input, with records in it.
 struct RecordSource: Sendable {
     /// `-` is standard input.
-    let path: String
+    var path: String
     let format: RecordFormat
     /// Where in each value the records are; nil when the values are the records, or arrays of them.
     var root: RecordRoot?
@@ -151,10 +151,13 @@ struct InferenceOptions: ParsableArguments {
             """)
     var widen = false
 
+    @Flag(help: "Where a model is extended: make the entity, although the store has one with nearly that name.")
+    var new = false
+
     var given: [String] {
         [
             ("--identity", !identity.isEmpty), ("--ignore", !ignore.isEmpty), ("--append", append), ("--extra", extra),
-            ("--widen", widen),
+            ("--widen", widen), ("--new", new),
         ].filter(\.1).map(\.0)
     }
 

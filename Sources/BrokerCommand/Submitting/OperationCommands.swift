@@ -4,13 +4,16 @@ import BrokerClient
 import BrokerCommandLine
 import BrokerInput
 import BrokerJSON
+import Glibc
 
 /// The options of the commands that do one operation: it is one job, which takes effect completely or not at all.
 struct OperationOptions: ParsableArguments {
     @OptionGroup var connection: ConnectionOptions
 
-    @Option(help: "The entity of the objects.", completion: .entity)
-    var entity: String
+    @Option(
+        help: "The entity of the objects. `sync` and `delete` take it as their first argument, too.",
+        completion: .entity)
+    var entity: String?
 
     @Option(help: "What happens with an invalid record or key: fail the job, or skip the record or key.")
     var onInvalid: Job.OnInvalid = .fail
@@ -26,6 +29,16 @@ struct OperationOptions: ParsableArguments {
 
     mutating func validate() throws {
         if let id, !(1...128).contains(id.utf8.count) { throw ValidationError("--id must have 1 to 128 bytes.") }
+    }
+
+    /// The first argument of a command is the entity, unless an option names it.
+    mutating func takeEntity(_ argument: String?) throws -> Bool {
+        guard entity == nil else { return false }
+        guard let argument, ReadingOptions.isName(argument) else {
+            throw ValidationError("Missing expected argument '--entity <entity>'")
+        }
+        entity = argument
+        return true
     }
 
     /// Does the operation as one job, and says what became of it.
@@ -54,7 +67,7 @@ struct OperationOptions: ParsableArguments {
     }
 
     func job(_ action: Job.Operation.Action, id: String?, _ deletions: DeletionOptions?) -> Job {
-        var job = Job(Job.Operation(entity: entity, action), onInvalid: onInvalid)
+        var job = Job(Job.Operation(entity: entity ?? "", action), onInvalid: onInvalid)
         job.id = id.map { JobID($0) }
         job.isDryRun = dryRun
         job.maximumDeletions = deletions?.maximum
@@ -167,7 +180,7 @@ struct DeleteCommand: AsyncParsableCommand {
             A key is the value of the entity's identity: JSON, or else text. Of a compound identity it is an object, \
             such as '{"floor": 1, "number": "a"}', and where objects may lack an identity it is the _pk. Keys that \
             name nothing are counted in a warning. One job deletes all objects, or none. Negative numbers go after --.
-            For example: broker delete --entity Employee 3 4
+            For example: broker delete Employee 3 4
             Or: broker delete --entity Employee --where "department.name == %@" --argument "R&D"
 
             \(SelectionOptions.language)
@@ -179,10 +192,11 @@ struct DeleteCommand: AsyncParsableCommand {
 
     @OptionGroup var deletions: DeletionOptions
 
-    @Argument(help: "Keys of the objects.")
+    @Argument(help: "Keys of the objects; before them the entity, in the place of --entity.")
     var keys: [CommandValue] = []
 
     mutating func validate() throws {
+        if try options.takeEntity(keys.first?.text) { keys.removeFirst() }
         guard keys.isEmpty == (selection.format != nil) else {
             throw ValidationError(
                 keys.isEmpty
@@ -240,6 +254,7 @@ struct RelateCommand: AsyncParsableCommand {
     var file: String?
 
     mutating func validate() throws {
+        if try options.takeEntity(nil) { return }
         if to != nil, file != nil { throw ValidationError("The value comes from --to or from a file, not from both.") }
     }
 
@@ -279,7 +294,7 @@ struct SyncCommand: AsyncParsableCommand {
             a fault of the input nothing is sent, and when something is wrong with any record, nothing is deleted. An \
             input without records needs --empty, since it deletes all that matches, and a pipe that broke looks the \
             same.
-            For example: curl -sf https://api.example.com/employees | broker sync --entity Employee
+            For example: curl -sf https://api.example.com/employees | broker sync Employee
             Or: broker sync --entity Employee --where "department.name == %@" --argument "R&D" staff.json
 
             \(SelectionOptions.language)
@@ -310,26 +325,63 @@ struct SyncCommand: AsyncParsableCommand {
             """, valueName: "file"), completion: .file())
     var rejects: String?
 
+    @OptionGroup var inference: InferenceOptions
+
+    @Flag(
+        inversion: .prefixedNo,
+        help: """
+            With --store, extend the store's model by what the input has more. Default: if the model was inferred and not \
+            edited.
+            """)
+    var evolve: Bool?
+
     @OptionGroup var input: InputOptions
+
+    /// A model of the records may be inferred.
+    private var mayInfer: Bool { options.connection.isLocal && options.connection.model.isEmpty }
 
     mutating func validate() throws {
         try checkRange("--batch-bytes", batchBytes, in: 1...ByteSize(1 << 30))
+        let first = input.files.first.flatMap { access($0, F_OK) == 0 ? nil : $0 }
+        if try options.takeEntity(first) { input.files.removeFirst() }
+        let given = inference.given + (evolve == true ? ["--evolve"] : [])
+        guard given.isEmpty || mayInfer else {
+            throw ValidationError(
+                "\(given.joined(separator: " and ")) is for a model that is inferred: give --store, and no --model.")
+        }
         if let id = options.id, !(1...110).contains(id.utf8.count) {
             throw ValidationError("--id must have 1 to 110 bytes, so that the jobs' numbers fit after it.")
         }
     }
 
     func run() async throws {
+        let inferred = try await inferred()
+        let sources = input.sources(root: input.format.root ?? inferred?.root)
         let rejects = try rejects.map { try RejectsFile($0, appends: false) }
         let tally = options.tally(readsStandardInput: input.readsStandardInput, rejects)
         let state = try await options.connection.connected(
-            "broker sync", makesStore: true, isDryRun: options.dryRun,
+            "broker sync", makesStore: true, isDryRun: options.dryRun, inferred: inferred,
             onInterruption: options.interruption(of: tally, readsStandardInput: input.readsStandardInput)
         ) { broker in
             var run = SyncRun(self, broker, tally)
-            return try await run.run(input.sources)
+            return try await run.run(sources)
         }
         try options.end(state, countsRecords: true, rejects)
+    }
+
+    private func inferred() async throws -> InferredModel? {
+        guard mayInfer, let store = options.connection.store, let entity = options.entity else { return nil }
+        let model = try options.connection.storedModel()
+        // An input without records has no model to infer, and deletes.
+        if empty, model != nil { return nil }
+        let inferred = try await InferredModel(
+            of: input.sources, entity: entity, store: store, model: model, inference, evolves: evolve)
+        guard inferred.mapping == nil else {
+            throw CommandFailure(
+                .failed,
+                "The records are found by a mapping (their keys are values), and a sync reads none; use submit.")
+        }
+        return inferred
     }
 }
 
@@ -359,7 +411,11 @@ private struct SyncRun {
 
     mutating func run(_ sources: [RecordSource]) async throws -> JobTally.State {
         do {
-            for source in sources { try await read(source) }
+            for source in sources {
+                var line = ReadingLine(source.name, totalBytes: source.byteCount)
+                defer { line.clear() }
+                try await read(source, &line)
+            }
             if gathered.total == 0, actions.contains(.delete), !command.empty {
                 stream.tally.fail(
                     "the input holds no records, and a sync of none deletes all that matches; if that is intended, add "
@@ -380,20 +436,12 @@ private struct SyncRun {
         return state
     }
 
-    private mutating func read(_ source: RecordSource) async throws {
+    private mutating func read(_ source: RecordSource, _ line: inout ReadingLine) async throws {
         gathered.begin(source.name)
         do {
-            try await source.forEach { record in
-                if gathered.isFull(before: record, bytes: command.batchBytes.bytes) {
-                    guard !command.options.dryRun else {
-                        stream.tally.fail(
-                            "the input does not fit one job, and a sync in several jobs cannot be tried; give a larger "
-                                + "--batch-bytes (a job may have some 25 MB); nothing was sent")
-                        throw JobStream.Stopped()
-                    }
-                    try await send(isLast: false)
-                }
-                gathered.append(record)
+            try await source.forEachBatch { batch in
+                for record in batch.records { try await take(record) }
+                line.update(bytes: batch.bytesRead, records: gathered.total)
             }
             if let fault = gathered.dropBroken() { throw fault }
         } catch let fault as InputFault {
@@ -402,6 +450,19 @@ private struct SyncRun {
             stream.tally.fail("\(source.name)\(place)\(end)")
             throw JobStream.Stopped()
         }
+    }
+
+    private mutating func take(_ record: InputRecord) async throws {
+        if gathered.isFull(before: record, bytes: command.batchBytes.bytes) {
+            guard !command.options.dryRun else {
+                stream.tally.fail(
+                    "the input does not fit one job, and a sync in several jobs cannot be tried; give a larger "
+                        + "--batch-bytes (a job may have some 25 MB); nothing was sent")
+                throw JobStream.Stopped()
+            }
+            try await send(isLast: false)
+        }
+        gathered.append(record)
     }
 
     private mutating func send(isLast: Bool) async throws {

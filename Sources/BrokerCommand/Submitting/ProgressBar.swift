@@ -10,7 +10,7 @@ struct ProgressBar {
     private static let interval = Duration.milliseconds(100)
 
     private let totalBytes: Int?
-    private let isShown = Terminal.isAnimated(STDERR_FILENO)
+    private let isShown = TerminalLine.isShown
     private let start = ContinuousClock.now
     private var lastDrawn: ContinuousClock.Instant?
 
@@ -25,14 +25,14 @@ struct ProgressBar {
         // Read each time, because the window may have changed. The ^C that a terminal shows must fit after the line: a
         // wrapped line cannot be removed any more.
         let columns = (Terminal.columns(of: STDERR_FILENO) ?? 80) - 3
-        draw(
+        TerminalLine.draw(
             Self.line(
                 columns: columns, share: share, left: share.flatMap { Self.left(after: seconds, share: $0) },
                 records: records, perSecond: seconds > 0 ? Int(Double(records) / seconds) : 0))
     }
 
     mutating func clear() {
-        if lastDrawn != nil { draw("") }
+        if lastDrawn != nil { TerminalLine.clear() }
         lastDrawn = nil
     }
 
@@ -58,11 +58,5 @@ struct ProgressBar {
     private static func bar(_ share: Double, columns: Int) -> String {
         let filled = Int(share * Double(columns - 2))
         return "[" + String(repeating: "#", count: filled) + String(repeating: ".", count: columns - 2 - filled) + "]"
-    }
-
-    private func draw(_ line: String) {
-        // Back to the first column, and the rest of the old line erased (ECMA-48, EL).
-        let text = "\r\u{1B}[K\(line)"
-        _ = write(STDERR_FILENO, text, text.utf8.count)
     }
 }

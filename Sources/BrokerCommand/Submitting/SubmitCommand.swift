@@ -104,6 +104,7 @@ struct SubmitCommand: AsyncParsableCommand {
         try checkRange("--max-in-flight", maxInFlight, in: 1...100_000)
         try checkRange("--skip", skip, in: 0...Int.max)
         try checkRange("--take", take, in: 1...Int.max)
+        if let first = input.files.first, reading.takesEntity(first) { input.files.removeFirst() }
         try reading.checkInference(connection, further: evolve == true ? ["--evolve"] : [])
         if id != nil, resume {
             throw ValidationError("--id and --resume contradict each other: --resume makes the ids.")
