@@ -74,7 +74,9 @@ package enum Program {
     }
 
     /// Writes a line for people to standard output, at once. Characters that a terminal interprets are escaped.
-    package static func say(_ line: String) throws(CommandFailure) { try write(line.printable) }
+    package static func say(_ line: String) throws(CommandFailure) {
+        try write(Terminal.wrapped(line.printable, on: STDOUT_FILENO))
+    }
 
     package static func sayHeading(_ line: String) throws(CommandFailure) {
         try write(Terminal.styled(line.printable, .heading, on: STDOUT_FILENO))
@@ -103,10 +105,7 @@ package enum Program {
     /// - Parameter style: on a terminal, that of the beginning of a warning or an error, up to its first space.
     package static func report(_ line: String, _ style: Terminal.Style? = nil) {
         TerminalLine.clear()
-        var line = line.printable
-        if let columns = Terminal.columns(of: STDERR_FILENO) {
-            line = Terminal.wrapped(line, columns: columns, command: CommandLine.arguments[0])
-        }
+        var line = Terminal.wrapped(line.printable, on: STDERR_FILENO)
         if let style, let end = line.firstIndex(of: " ") {
             line = Terminal.styled(String(line[..<end]), style, on: STDERR_FILENO) + line[end...]
         }

@@ -86,10 +86,16 @@ package enum TerminalLine {
 }
 
 extension Terminal {
+    /// A message as it is written to the descriptor: in lines that fit, if that is a terminal.
+    package static func wrapped(_ line: String, on descriptor: Int32) -> String {
+        columns(of: descriptor).map { wrapped(line, columns: $0, command: CommandLine.arguments[0]) } ?? line
+    }
+
     /// A message in lines that are no wider, divided between words; all but the first are indented.
     ///
     /// - Parameter command: the text from there on stays as it is, so that it can be copied.
     package static func wrapped(_ line: String, columns: Int, command: String) -> String {
+        guard width(of: line) > columns else { return line }
         let end = line.range(of: ": \(command) ", options: .backwards)?.lowerBound ?? line.endIndex
         var text = ""
         var width = 0
@@ -118,7 +124,7 @@ package enum Confirmation {
 
     /// Asks, and waits for the answer. Characters of the question that a terminal interprets are escaped.
     package static func agrees(to question: String) -> Bool {
-        let bytes = Array("\(question) [y/N] ".printable.utf8)
+        let bytes = Array(Terminal.wrapped("\(question) [y/N] ".printable, on: STDERR_FILENO).utf8)
         _ = Glibc.write(STDERR_FILENO, bytes, bytes.count)
         return ["y", "yes"].contains(readLine()?.lowercased())
     }

@@ -32,6 +32,10 @@ package struct FurtherPages {
         }
         guard let envelope else { return }
         look(into: envelope.root, [], root?[...])
+        // `[{"page": 1, "pages": 3}, [records]]`
+        if envelope.root.kind == .array, root?.first.flatMap({ Int($0) }) != nil {
+            for element in envelope.root.elements { look(into: element, [], []) }
+        }
         withExtendedLifetime(envelope) {}
     }
 

@@ -207,6 +207,12 @@ import Testing
 
     private func next(_ body: String) throws -> PageRequest? { try next(.found, body) }
 
+    @Test func `an array may have an object around the records, too`() throws {
+        let body = #"[{"page": 1, "pages": 2, "per_page": "2"}, [{"id": 1, "page": 7}]]"#
+        #expect(try next(.found, body, root: "/1")?.url.query() == "page=2")
+        #expect(try sign(body, root: "/1") != nil && sign(body, root: "data") == nil)
+    }
+
     @Test func `the names of parameters are those of the request, and numbers of the URL count beside a total`() throws
     {
         func query(_ body: String, _ query: String, _ fields: [String: String] = [:], total: Int? = 2) throws -> String?

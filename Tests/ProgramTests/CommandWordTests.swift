@@ -90,6 +90,8 @@ import Testing
         let words = "broker: interrupted; to go on, run"
         let command = "/bin/broker load --store s.sqlite http://example.com/a"
         #expect(wrapped("\(words): \(command)", 30) == ["broker: interrupted; to go on,", "  run:", command])
+        // Spaces of what fits stay.
+        #expect(wrapped("Employee          5", 20) == ["Employee          5"])
         #expect(wrapped("\(words): \(command)", 120) == ["\(words): \(command)"])
         for columns in 10...60 {
             let lines = wrapped("broker: the quick brown fox jumps over the lazy dogs, again and again", columns)

@@ -409,6 +409,9 @@ extension NewestValue {
 extension Page {
     /// The server has sent it, because it is another one than the store has.
     fileprivate var hasChanged: Bool { body != nil }
+
+    /// Its field `Link` names the next page.
+    fileprivate var hasLink: Bool { if case .next = link { true } else { false } }
 }
 
 /// A page with a body: its records, and what it says of the next one.
@@ -432,7 +435,7 @@ struct LoadedPage {
         source = command.records.source(of: page, body, root: root, maximumBytes: maximumBytes)
         rule = command.requests.rule
         var envelope: JSONDocument?
-        if !page.hasContent {
+        if !page.hasContent || page.hasLink && [.found, .link].contains(rule) {
         } else if rule.needsEnvelope {
             do throws(PageError) {
                 envelope = try body.firstValue(maximumBytes: maximumBytes)
@@ -440,7 +443,7 @@ struct LoadedPage {
                 throw PageError("\(request): \(error), so no next page is found in it.")
             }
         } else if source.format == .json, isSample || source.root != nil || command.records.reading.entity == nil,
-            !InputBeginning.isArray(file: body.path)
+            source.root?.tokens.first.flatMap({ Int($0) }) != nil || !InputBeginning.isArray(file: body.path)
         {
             // Without a root, an entity's records are the whole of a page; mappings find theirs in it. The reader of the records
             // reports what is no JSON.
