@@ -17,7 +17,8 @@ struct RootCommand: AsyncParsableCommand {
         version: BrokerVersion.text,
         subcommands: [
             SubmitCommand.self, LoadCommand.self, RelateCommand.self, SyncCommand.self, DeleteCommand.self,
-            FetchCommand.self, QueryCommand.self, WatchCommand.self, AwaitCommand.self, CancelCommand.self,
+            FetchCommand.self, QueryCommand.self, UndoCommand.self, WatchCommand.self, AwaitCommand.self,
+            CancelCommand.self,
             EntitiesCommand.self,
             JobsCommand.self,
             StatsCommand.self, TopCommand.self, HealthCommand.self, PingCommand.self, AdminCommand.self,
