@@ -323,27 +323,36 @@ struct CommandPath {
     }
 }
 
-/// Catches SIGINT and SIGTERM, so that a program can report its progress before it ends.
+/// Catches SIGINT and SIGTERM while it lives, so that a program can report its progress before it ends. The newest one counts.
 package final class Interruption: Sendable {
-    private static let signals = [SIGINT, SIGTERM]
+    private typealias Act = @Sendable () -> Void
 
-    // Created and resumed in init, cancelled in deinit, not used elsewhere.
-    nonisolated(unsafe) private let sources: [any DispatchSourceSignal]
+    /// The signals are caught from the first one on, and never given back: a source that was cancelled would take those of the next.
+    // Immutable, and not used after it was made.
+    nonisolated(unsafe) private static let sources = makeSources()
+    private static let acts = Mutex<[(id: ObjectIdentifier, act: Act)]>([])
 
     /// - Parameter act: called with the first signal, on a thread that may wait. The process ends after it, with the
     ///   status that shells give a program that was ended by a signal; a second signal ends it at once.
     package init(_ act: @escaping @Sendable () -> Void) {
+        Self.acts.withLock { $0.append((ObjectIdentifier(self), act)) }
+        _ = Self.sources
+    }
+
+    deinit { Self.acts.withLock { acts in acts.removeAll { $0.id == ObjectIdentifier(self) } } }
+
+    private static func makeSources() -> [any DispatchSourceSignal] {
         // One after the other, so that a second signal is not mistaken for the first.
         let arrivals = DispatchQueue(label: "signals")
         let isActing = DispatchSemaphore(value: 1)
         let isRegistered = DispatchSemaphore(value: 0)
-        sources = Self.signals.map { number in
+        return [SIGINT, SIGTERM].map { number in
             signal(number, SIG_IGN)
             let source = DispatchSource.makeSignalSource(signal: number, queue: arrivals)
             source.setEventHandler {
                 guard isActing.wait(timeout: .now()) == .success else { _exit(128 + number) }
                 DispatchQueue.global().async {
-                    act()
+                    acts.withLock { $0.last }?.act()
                     _exit(128 + number)
                 }
             }
@@ -353,11 +362,5 @@ package final class Interruption: Sendable {
             isRegistered.wait()
             return source
         }
-    }
-
-    deinit {
-        for source in sources { source.cancel() }
-        // From now on the signals end the process, as by default.
-        for number in Self.signals { signal(number, SIG_DFL) }
     }
 }

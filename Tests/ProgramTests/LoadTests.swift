@@ -78,7 +78,12 @@ import Testing
         #expect(try ids() == ["1"])
     }
 
-    @Test func `a load that a signal ends keeps its pages, and prints the command that goes on`() throws {
+    // With a store, its bookmarks are read before the first page is requested.
+    @Test(arguments: [false, true])
+    func `a load that a signal ends keeps its pages, and prints the command that goes on`(hasStore: Bool) throws {
+        if hasStore {
+            #expect(try programs.run("broker", ["submit", "--empty"] + Self.store, input: "[]").status == 0)
+        }
         let (isAsked, mayAnswer) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
         let server = try PageServer { request in
             guard request.target == "/2" else {
