@@ -207,7 +207,8 @@ let package = Package(
 
         // The programs, their common parts, and the readers of the command's input.
         .target(
-            name: "BrokerInput", dependencies: ["BrokerFastJSON", "BrokerJSON", "BrokerXML", "CLZ4", "CZlib"],
+            name: "BrokerInput",
+            dependencies: ["BrokerFastJSON", "BrokerJSON", "BrokerXML", "CGlibc", "CLZ4", "CZlib"],
             swiftSettings: strict),
         // Pages over HTTP, which only the command gets.
         .target(

@@ -23,6 +23,10 @@ final class UnpackedBytes: ByteSource {
 
     var bytesRead: Int { packed.bytesRead }
 
+    func isReady(within milliseconds: Int32) -> Bool {
+        consumed < chunk.count && hasBegun || packed.isReady(within: milliseconds)
+    }
+
     func next() throws(InputFault) -> [UInt8] {
         let bytes = try unpacked()
         count += bytes.count
@@ -124,6 +128,13 @@ package protocol ByteSource: AnyObject {
 
     /// The number of bytes of the file that were read so far, before unpacking.
     var bytesRead: Int { get }
+
+    /// Whether ``next()`` returns within that time.
+    func isReady(within milliseconds: Int32) -> Bool
+}
+
+extension ByteSource {
+    package func isReady(within milliseconds: Int32) -> Bool { true }
 }
 
 /// A file, or standard input, from its beginning to its end.

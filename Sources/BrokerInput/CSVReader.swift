@@ -1,11 +1,11 @@
 import BrokerJSON
 
-/// Records of CSV (RFC 4180): fields separated by commas or another delimiter, lines that end in LF or CRLF, quotes where
-/// they are needed.
+/// Records of CSV (RFC 4180) and its dialects: fields separated by a delimiter, lines that end in LF, CRLF or CR, quotes
+/// where they are needed.
 ///
-/// The first line names the fields. The reader is strict: a quote inside of an unquoted field, text after a closing
-/// quote, another number of fields than the first line has (unless ragged rows are filled), a lone carriage return, a
-/// zero byte and invalid UTF-8 are faults. Empty lines are ignored.
+/// The reader is strict: a quote inside of an unquoted field, text after a closing quote, values that no name of the header
+/// has, missing fields (unless ragged rows are filled), a lone carriage return, a zero byte and invalid UTF-8 are faults.
+/// Empty lines are ignored, and so are rows without any value at the end.
 struct CSVReader: RecordReader {
     private enum State: Equatable {
         /// Before a line's first field; before another one.
@@ -13,52 +13,88 @@ struct CSVReader: RecordReader {
         case bare, quoted
         /// After a quote inside of quotes: the end of the field, or an escaped quote.
         case quote
+        /// After the escape outside of quotes, and inside of them.
+        case escape, quotedEscape
         /// After a carriage return outside of quotes.
         case carriageReturn
+        case comment
     }
 
     /// Each field of a header takes far more room than its bytes.
     private static let mostFields = 1 << 17
-    private static let largestHeader = 4 << 20
+    static let largestHeader = 4 << 20
 
     private let limits: RecordLimits
     private var state = State.line
     private var position = TextPosition()
-    private var row = CSVRow()
+    private var row: CSVRow
     private var rowPlace: InputPlace?
     private var header: CSVHeader?
-    private var delimiter = CSVDelimiter.comma
-    /// The bytes up to the end of the header, until that was read; nil from then on.
-    private var beginning: CSVBeginning? = CSVBeginning()
     private let options: CSVOptions
+    private var dialect = CSVDialect()
+    /// The bytes from which the dialect is found; nil once it is.
+    private var beginning: CSVBeginning?
+    /// Lines of `--skip-lines` that are still to be skipped.
+    private var linesToSkip: Int
+    /// Rows without any value, which are records if another row follows.
+    private var emptyRows: [InputPlace] = []
+    private(set) var notes: [String] = []
 
     init(_ options: CSVOptions = CSVOptions(), limits: RecordLimits) {
         self.options = options
         self.limits = limits
+        row = CSVRow(nulls: options.nulls, decimal: options.decimal)
+        beginning = CSVBeginning(options)
+        linesToSkip = options.skipLines
     }
 
     var place: InputPlace { beginning.map { position.place.advanced(over: $0.bytes) } ?? position.place }
 
+    var recordStart: Int? { beginning == nil ? rowPlace?.offset : position.offset }
+
+    mutating func takeNotes() -> [String] {
+        defer { notes = [] }
+        return notes
+    }
+
     mutating func feed(_ bytes: [UInt8], _ emit: RecordSink) throws(InputFault) {
-        guard beginning != nil else { return try read(bytes, emit) }
+        guard beginning != nil else { return try read(bytes[...], emit) }
+        var bytes = bytes[...]
+        while linesToSkip > 0, !bytes.isEmpty {
+            let end = bytes.firstIndex(of: UInt8(ascii: "\n"))
+            position.advance(by: (end ?? bytes.endIndex) - bytes.startIndex)
+            if end != nil {
+                position.advanceOverLineEnd()
+                linesToSkip -= 1
+            }
+            bytes = bytes[(end.map { $0 + 1 } ?? bytes.endIndex)...]
+        }
         beginning?.append(bytes)
-        if let beginning, beginning.isComplete || beginning.bytes.count > Self.largestHeader { try begin(emit) }
+        if beginning?.isComplete ?? false { try begin(emit) }
+    }
+
+    /// No more bytes come for now: what is there decides the dialect, if there is a record.
+    mutating func flush(_ emit: RecordSink) throws(InputFault) {
+        if beginning?.hasRecord ?? false { try begin(emit) }
     }
 
     private mutating func begin(_ emit: RecordSink) throws(InputFault) {
         guard let found = beginning else { return }
         beginning = nil
-        delimiter = options.delimiter ?? found.delimiter
-        let mark: [UInt8] = [0xEF, 0xBB, 0xBF]
-        guard found.bytes.starts(with: mark) else { return try read(found.bytes, emit) }
-        position.advance(by: mark.count)
-        position.beginText(at: mark.count)
-        try read(Array(found.bytes.dropFirst(mark.count)), emit)
+        let (dialect, text) = found.dialect()
+        self.dialect = dialect
+        notes += dialect.notes
+        for byte in found.bytes[..<text] {
+            if byte == dialect.lineEnd { position.advanceOverLineEnd() } else { position.advance() }
+        }
+        // A byte order mark is no text.
+        if found.markLength > 0, text == found.markLength { position.beginText(at: position.offset) }
+        try read(found.bytes[text...], emit)
     }
 
-    private mutating func read(_ bytes: [UInt8], _ emit: RecordSink) throws(InputFault) {
-        var index = 0
-        while index < bytes.count {
+    private mutating func read(_ bytes: ArraySlice<UInt8>, _ emit: RecordSink) throws(InputFault) {
+        var index = bytes.startIndex
+        while index < bytes.endIndex {
             let end = plainEnd(bytes, from: index)
             if end > index {
                 try append(bytes[index..<end])
@@ -73,38 +109,63 @@ struct CSVReader: RecordReader {
     mutating func finish(_ emit: RecordSink) throws(InputFault) {
         try begin(emit)
         switch state {
-        case .quoted:
+        case .quoted, .quotedEscape:
             let begin = row.fieldPlace ?? position.place
             throw fault("a quote is opened at line \(begin.line), column \(begin.column), and never closed")
         case .carriageReturn: throw loneCarriageReturn()
-        case .line: break
+        case .line, .comment: break
+        case .escape:
+            row.append([dialect.escape])
+            try endRow(emit)
         case .field, .bare, .quote: try endRow(emit)
         }
         if header == nil { throw fault("there is no header; the first line of CSV names the fields") }
+        if !emptyRows.isEmpty {
+            let rows =
+                emptyRows.count == 1
+                ? "a row without any value at the end is" : "\(emptyRows.count) rows without any value at the end are"
+            notes.append("\(rows) left out")
+            emptyRows = []
+        }
+    }
+
+    mutating func restart(at position: TextPosition) -> Bool {
+        guard beginning == nil, header != nil else { return false }
+        self.position = position
+        state = .line
+        row.removeAll()
+        rowPlace = nil
+        return true
     }
 
     // MARK: - Bytes
 
     /// Returns the end of the run of bytes without a special meaning.
-    private func plainEnd(_ bytes: [UInt8], from start: Int) -> Int {
+    private func plainEnd(_ bytes: ArraySlice<UInt8>, from start: Int) -> Int {
+        let (quote, delimiter, escape) = (dialect.quote, dialect.delimiter.byte, dialect.escape)
+        let lineEnd = dialect.lineEnd
         var index = start
         switch state {
+        case .line where bytes[start] == dialect.comment: break
         case .bare, .field, .line:
-            while index < bytes.count, !isSpecial(bytes[index]) { index += 1 }
+            while index < bytes.endIndex {
+                let byte = bytes[index]
+                if byte == delimiter || byte == UInt8(ascii: "\n") || byte == UInt8(ascii: "\r") || byte == quote
+                    || byte == escape || byte == 0
+                {
+                    break
+                }
+                index += 1
+            }
         case .quoted:
-            while index < bytes.count, bytes[index] != UInt8(ascii: "\""), bytes[index] != UInt8(ascii: "\n"),
-                bytes[index] != 0
-            { index += 1 }
-        case .quote, .carriageReturn: break
+            while index < bytes.endIndex {
+                let byte = bytes[index]
+                if byte == quote || byte == lineEnd || byte == escape || byte == 0 { break }
+                index += 1
+            }
+        case .quote, .escape, .quotedEscape, .carriageReturn, .comment: break
         }
         return index
-    }
-
-    private func isSpecial(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "\""), UInt8(ascii: "\n"), UInt8(ascii: "\r"), 0: true
-        default: byte == delimiter.byte
-        }
     }
 
     private mutating func append(_ bytes: ArraySlice<UInt8>) throws(InputFault) {
@@ -128,37 +189,65 @@ struct CSVReader: RecordReader {
 
     private mutating func take(_ byte: UInt8, _ emit: RecordSink) throws(InputFault) {
         if byte == 0 { throw fault("\(byte.asSeen) is not allowed in CSV") }
+        let isLineEnd = byte == dialect.lineEnd
         switch (state, byte) {
-        case (.quoted, UInt8(ascii: "\"")): state = .quote
+        case (.comment, _): if isLineEnd { state = .line }
+        case (.line, dialect.comment): state = .comment
+        case (.escape, _), (.quotedEscape, _):
+            // Before any other byte the escape is text: nothing of `\N` is lost.
+            let isEscaped =
+                [dialect.quote, dialect.escape, dialect.delimiter.byte, UInt8(ascii: "\r")].contains(byte)
+                || isLineEnd
+            row.append(isEscaped ? [byte] : [dialect.escape, byte])
+            state = state == .escape ? .bare : .quoted
+            try checkSize()
+        case (.quoted, dialect.quote): state = .quote
+        case (.quoted, dialect.escape): state = .quotedEscape
         case (.quoted, _):
             row.append([byte])
             try checkSize()
-        case (.quote, UInt8(ascii: "\"")):
+        case (.quote, dialect.quote):
             row.append([byte])
             state = .quoted
-        case (.line, UInt8(ascii: "\"")), (.field, UInt8(ascii: "\"")):
+        case (.line, dialect.quote), (.field, dialect.quote):
             beginField()
             row.isQuoted = true
             state = .quoted
-        case (.bare, UInt8(ascii: "\"")):
-            throw fault("a quote inside of a field; put the field into quotes, and double the quotes in it")
-        case (.carriageReturn, UInt8(ascii: "\n")), (_, UInt8(ascii: "\n")):
+        case (.bare, dialect.quote):
+            throw fault(
+                "a quote inside of a field; put the field into quotes, and double the quotes in it; or --quote none "
+                    + "reads quotes as text")
+        case (.quote, dialect.escape) where dialect.escape != 0: throw textAfterQuote(byte)
+        case (.line, dialect.escape), (.field, dialect.escape), (.bare, dialect.escape):
+            beginField()
+            state = .escape
+        case (_, _) where isLineEnd:
             if state != .line, !(state == .carriageReturn && rowPlace == nil) { try endRow(emit) }
             state = .line
         case (.carriageReturn, _): throw loneCarriageReturn()
         case (_, UInt8(ascii: "\r")):
             if state == .field { beginField() }
             state = .carriageReturn
-        case (_, delimiter.byte):
+        // Where lines end in CR.
+        case (.line, UInt8(ascii: "\n")): break
+        case (_, dialect.delimiter.byte):
             beginField()
             try endField()
             state = .field
-        case (.quote, _):
-            throw fault(
-                "expected \(delimiter.described) or the end of the line after the closing quote, saw \(byte.asSeen)")
-        default: preconditionFailure("the byte \(byte) has no special meaning")
+        case (.quote, _): throw textAfterQuote(byte)
+        default: try append([byte])
         }
-        if byte == UInt8(ascii: "\n") { position.advanceOverLineEnd() } else { position.advance() }
+        if isLineEnd {
+            position.advanceOverLineEnd()
+        } else if state != .bare || byte != UInt8(ascii: "\n") {
+            position.advance()
+        }
+    }
+
+    private func textAfterQuote(_ byte: UInt8) -> InputFault {
+        fault(
+            "expected \(dialect.delimiter.described) or the end of the line after the closing quote, saw \(byte.asSeen)"
+        )
     }
 
     // MARK: - Fields and rows
@@ -186,6 +275,11 @@ struct CSVReader: RecordReader {
         beginField()
         try endField()
         guard let header else {
+            guard dialect.hasHeader else {
+                let names = (1...row.fieldCount).map { "column_\($0)" }
+                self.header = try CSVHeader(names, at: place)
+                return try endRecord(self.header!, at: place, emit)
+            }
             self.header = try CSVHeader(row.texts, at: place)
             // The program that wrote it puts every text into quotes.
             row.ignoresQuotes = row.isQuotedThroughout
@@ -193,28 +287,49 @@ struct CSVReader: RecordReader {
             rowPlace = nil
             return
         }
-        guard row.fieldCount == header.count || mayFill(header) else {
+        try endRecord(header, at: place, emit)
+    }
+
+    private mutating func endRecord(
+        _ header: CSVHeader, at place: InputPlace, _ emit: RecordSink
+    ) throws(InputFault) {
+        let count = row.fieldCount
+        if count > 1, (0..<count).allSatisfy(row.isMissing), count >= header.count || options.ragged == .fill {
+            emptyRows.append(place)
+            row.removeAll()
+            rowPlace = nil
+            return
+        }
+        try emitEmptyRows(header, emit)
+        // Fields that no name in the header has must be empty: else their values would be lost.
+        guard
+            count == header.count || count < header.count && options.ragged == .fill
+                || count > header.count && (header.count..<count).allSatisfy(row.isMissing)
+        else {
             throw InputFault(reason: raggedness(header), place: place, recordPlace: place)
         }
         let json = header.record(of: row)
         guard json.count <= limits.maximumBytes else {
             throw InputFault(reason: limits.tooLarge, place: place, recordPlace: place)
         }
-        try emit(InputRecord(json: json, place: place, isSound: true))
         row.removeAll()
         rowPlace = nil
+        try emit(InputRecord(json: json, place: place, isSound: true))
     }
 
-    /// Fields that no name in the header has must be empty: else their values would be lost.
-    private func mayFill(_ header: CSVHeader) -> Bool {
-        guard options.ragged == .fill else { return false }
-        return row.fieldCount < header.count || (header.count..<row.fieldCount).allSatisfy(row.isMissing)
+    /// Rows without any value that another row follows.
+    private mutating func emitEmptyRows(_ header: CSVHeader, _ emit: RecordSink) throws(InputFault) {
+        guard !emptyRows.isEmpty else { return }
+        let json = header.record(of: CSVRow(nulls: [], decimal: nil))
+        for place in emptyRows { try emit(InputRecord(json: json, place: place, isSound: true)) }
+        emptyRows = []
     }
 
     private func raggedness(_ header: CSVHeader) -> String {
         let remedy =
             row.fieldCount > header.count
-            ? "\(delimiter.described) inside of a field needs quotes" : "with --ragged fill, missing fields are null"
+            ? "\(dialect.delimiter.described) inside of a field needs quotes"
+            : "with --ragged fill, missing fields are null"
         return "this record has \(row.fieldCount) field\(row.fieldCount == 1 ? "" : "s"), and the header names "
             + "\(header.count); \(remedy)"
     }
@@ -225,97 +340,6 @@ struct CSVReader: RecordReader {
 
     private func fault(_ reason: String) -> InputFault {
         InputFault(reason: reason, place: position.place, recordPlace: rowPlace)
-    }
-}
-
-/// How CSV is read.
-package struct CSVOptions: Sendable {
-    /// Nil finds it in the header.
-    package var delimiter: CSVDelimiter?
-    package var ragged: RaggedRows
-
-    package init(delimiter: CSVDelimiter? = nil, ragged: RaggedRows = .fail) {
-        self.delimiter = delimiter
-        self.ragged = ragged
-    }
-}
-
-/// Rows that have another number of fields than the header names.
-package enum RaggedRows: String, CaseIterable, Sendable {
-    case fail
-    /// Missing fields are null. Fields without a name must be empty.
-    case fill
-}
-
-/// The byte between two fields of CSV.
-package struct CSVDelimiter: Equatable, Sendable {
-    let byte: UInt8
-
-    static let comma = CSVDelimiter(byte: UInt8(ascii: ","))
-    static let tab = CSVDelimiter(byte: UInt8(ascii: "\t"))
-
-    /// Those that are found, the preferred one first.
-    static let common = [comma, CSVDelimiter(byte: UInt8(ascii: ";")), tab, CSVDelimiter(byte: UInt8(ascii: "|"))]
-
-    private init(byte: UInt8) { self.byte = byte }
-
-    /// One character of ASCII, or `tab`. Nil for any other text, a quote and control characters other than a tab.
-    package init?(_ text: String) {
-        if text == "tab" || text == "\\t" || text == "\t" {
-            self = .tab
-            return
-        }
-        guard let byte = text.utf8.first, text.utf8.count == 1, (0x20...0x7E).contains(byte), byte != UInt8(ascii: "\"")
-        else { return nil }
-        self.init(byte: byte)
-    }
-
-    /// The text from which it is made.
-    package var text: String { self == .tab ? "tab" : String(UnicodeScalar(byte)) }
-
-    /// The delimiter as named in a message.
-    var described: String {
-        switch byte {
-        case UInt8(ascii: ","): "a comma"
-        case UInt8(ascii: ";"): "a semicolon"
-        case UInt8(ascii: "\t"): "a tab"
-        default: "'\(text)'"
-        }
-    }
-}
-
-/// The bytes of CSV up to the end of its header, and the delimiter that divides it into most fields. Of several, a comma wins.
-private struct CSVBeginning {
-    private(set) var bytes: [UInt8] = []
-    private var counts = [Int](repeating: 0, count: CSVDelimiter.common.count)
-    private var isQuoted = false
-    private var hasText = false
-    private(set) var isComplete = false
-
-    /// Adds bytes of the input, each of which is read once.
-    mutating func append(_ more: [UInt8]) {
-        bytes += more
-        for byte in more where !isComplete {
-            switch byte {
-            // A doubled quote ends the quotes and begins them again.
-            case UInt8(ascii: "\""): isQuoted.toggle()
-            // Empty lines before the header are ignored.
-            case UInt8(ascii: "\n"): isComplete = hasText && !isQuoted
-            // A carriage return, and a byte order mark.
-            case UInt8(ascii: "\r"), 0xEF, 0xBB, 0xBF: break
-            // A fault, wherever it is.
-            case 0: isComplete = true
-            default:
-                hasText = true
-                guard !isQuoted else { break }
-                if let index = CSVDelimiter.common.firstIndex(where: { $0.byte == byte }) { counts[index] += 1 }
-            }
-        }
-    }
-
-    var delimiter: CSVDelimiter {
-        let most = counts.max() ?? 0
-        return CSVDelimiter.common[counts.firstIndex(of: most) ?? 0]
     }
 }
 
@@ -418,7 +442,7 @@ struct CSVHeader {
                 writer.key(member.key)
                 switch member.value {
                 case .field(let field) where row.isMissing(field): writer.null()
-                case .field(let field): row.withText(field) { writer.string($0) }
+                case .field(let field): row.write(field, to: &writer)
                 case .object(let number): write(number, of: row, isMissing, to: &writer)
                 }
             }
@@ -437,6 +461,15 @@ struct CSVRow {
     /// The field that is being read is quoted.
     var isQuoted = false
 
+    /// Texts that are missing values, as an empty one is.
+    private let nulls: [[UInt8]]
+    private let decimal: CSVDecimal?
+
+    init(nulls: [String], decimal: CSVDecimal?) {
+        self.nulls = nulls.map { Array($0.utf8) }
+        self.decimal = decimal
+    }
+
     /// Bytes of all fields.
     var count: Int { bytes.count }
     var fieldCount: Int { fields.count }
@@ -452,6 +485,8 @@ struct CSVRow {
     mutating func removeAll() {
         bytes.removeAll(keepingCapacity: true)
         fields.removeAll(keepingCapacity: true)
+        fieldPlace = nil
+        isQuoted = false
     }
 
     /// Each field is quoted, if it needs quotes or not.
@@ -460,9 +495,20 @@ struct CSVRow {
     /// Quotes do not distinguish an empty text from a missing value.
     var ignoresQuotes = false
 
-    /// Not there, or empty and not quoted: a missing value.
+    /// Not there, or empty or a word for null, and not quoted: a missing value.
     func isMissing(_ field: Int) -> Bool {
-        field >= fields.count || (range(field).isEmpty && (ignoresQuotes || !fields[field].isQuoted))
+        guard field < fields.count else { return true }
+        guard ignoresQuotes || !fields[field].isQuoted else { return false }
+        let range = range(field)
+        return range.isEmpty || nulls.contains { bytes[range].elementsEqual($0) }
+    }
+
+    func write(_ field: Int, to writer: inout JSONWriter) {
+        if let number = decimal?.number(bytes[range(field)]) {
+            number.withUnsafeBufferPointer { writer.string($0) }
+        } else {
+            withText(field) { writer.string($0) }
+        }
     }
 
     func withText<Result>(_ field: Int, _ body: (UnsafeBufferPointer<UInt8>) -> Result) -> Result {
@@ -478,7 +524,7 @@ struct CSVRow {
         let start = fields.last?.end ?? 0
         let offset = bytes.withUnsafeBufferPointer { utf8FaultOffset(UnsafeBufferPointer(rebasing: $0[start...])) }
         guard let offset, let fieldPlace else { return nil }
-        // Each quote was two bytes, and one preceded the field.
+        // Each quote was two bytes, and one preceded the field. (Other quotes and escapes are not counted.)
         var written = isQuoted ? [UInt8(ascii: "\"")] : []
         for byte in bytes[start..<start + offset] {
             written.append(byte)

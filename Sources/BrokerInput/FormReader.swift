@@ -262,7 +262,8 @@ struct FormReader: RecordReader {
             index += 1
         }
         if text.withUnsafeBufferPointer(utf8FaultOffset) != nil {
-            throw fault("what is written here is not UTF-8; \(encodingRemedy)", at: encoded.startIndex)
+            throw fault(
+                "what is written here is not UTF-8; percent-encode the bytes of its UTF-8", at: encoded.startIndex)
         }
         return text
     }

@@ -52,6 +52,11 @@ struct TextPosition {
         lineStart = offset
     }
 
+    init() {}
+
+    /// The beginning of a line.
+    init(line: Int, offset: Int) { (self.line, self.offset, lineStart) = (line, offset, offset) }
+
     /// Begins the line at that offset: the previous bytes were a byte order mark.
     mutating func beginText(at offset: Int) { lineStart = offset }
 
@@ -110,15 +115,15 @@ extension UInt8 {
         switch self {
         case 0x21...0x7E: "'\(Character(UnicodeScalar(self)))'"
         case 0x1E: "a record separator (the byte 0x1E)"
-        case 0xFE, 0xFF: "a byte that no UTF-8 has (is it UTF-16? then: iconv -f UTF-16 -t UTF-8)"
-        case 0: "the byte 0x00 (is it UTF-16? then: iconv -f UTF-16 -t UTF-8)"
+        case 0xFE, 0xFF: "a byte that no UTF-8 has (is it UTF-16? then: --encoding UTF-16)"
+        case 0: "the byte 0x00 (is it UTF-16? then: --encoding UTF-16LE)"
         default: "the byte 0x\(self < 16 ? "0" : "")\(String(self, radix: 16, uppercase: true))"
         }
     }
 }
 
 /// The remedy for a text that is not UTF-8.
-let encodingRemedy = "convert it, if it is Windows-1252 or Latin-1: iconv -f WINDOWS-1252 -t UTF-8"
+let encodingRemedy = "give its encoding, as in --encoding WINDOWS-1252"
 
 /// The number of bytes up to the first invalid UTF-8; nil when all are valid.
 func utf8FaultOffset(_ bytes: UnsafeBufferPointer<UInt8>) -> Int? {
@@ -145,6 +150,27 @@ protocol RecordReader {
 
     /// The input ends.
     mutating func finish(_ emit: RecordSink) throws(InputFault)
+
+    /// No more bytes come for now: passes on what is a record already.
+    mutating func flush(_ emit: RecordSink) throws(InputFault)
+
+    /// The offset of the record that has begun and not ended; nil between records.
+    var recordStart: Int? { get }
+
+    /// After a fault: goes on with the line that begins there.
+    ///
+    /// - Returns: false where the records are inside of something that does not end with a line.
+    mutating func restart(at position: TextPosition) -> Bool
+
+    /// What a person should know about the reading, each time once.
+    mutating func takeNotes() -> [String]
+}
+
+extension RecordReader {
+    mutating func flush(_ emit: RecordSink) throws(InputFault) {}
+    var recordStart: Int? { nil }
+    mutating func restart(at position: TextPosition) -> Bool { false }
+    mutating func takeNotes() -> [String] { [] }
 }
 
 /// The position of the records in a value: keys with dots between them, or a JSON Pointer (RFC 6901).

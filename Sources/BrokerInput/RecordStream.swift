@@ -7,8 +7,12 @@ package final class RecordStream: Sendable {
     /// Some records, one after the other.
     package struct Batch: Sendable {
         package fileprivate(set) var records: [InputRecord] = []
+        /// What a person should know about the reading.
+        package fileprivate(set) var notes: [String] = []
         /// The number of bytes of the file that were read for them and those before.
         package fileprivate(set) var bytesRead = 0
+
+        fileprivate var isEmpty: Bool { records.isEmpty && notes.isEmpty }
     }
 
     /// The reader is used on the queue alone, and so is its fault, which follows the records before it.
@@ -27,11 +31,13 @@ package final class RecordStream: Sendable {
     private let ahead = Mutex<Reading?>(nil)
 
     package init(
-        path: String, format: RecordFormat, root: RecordRoot?, csv: CSVOptions = CSVOptions(), maximumBytes: Int = .max
+        path: String, format: RecordFormat, root: RecordRoot?, csv: CSVOptions = CSVOptions(),
+        encoding: TextEncoding? = nil, maximumBytes: Int = .max
     ) {
         open = { () throws(InputFault) in
             InputReader(
-                format, UnpackedBytes(try FileBytes(path), maximumBytes: maximumBytes), root: root, csv: csv)
+                format, UnpackedBytes(try FileBytes(path), maximumBytes: maximumBytes), root: root, csv: csv,
+                encoding: encoding)
         }
         readAhead()
     }
@@ -60,15 +66,16 @@ package final class RecordStream: Sendable {
             if let fault = state.fault { throw fault }
             let reader = if let reader = state.reader { reader } else { try open() }
             state.reader = reader
+            defer { batch.notes = reader.takeNotes() }
             while batch.records.isEmpty {
                 guard try reader.next({ batch.records.append($0) }) else { break }
             }
         } catch {
             state.fault = error
-            if batch.records.isEmpty { return .failure(error) }
+            if batch.isEmpty { return .failure(error) }
         }
         batch.bytesRead = state.reader?.bytesRead ?? 0
-        return .success(batch.records.isEmpty ? nil : batch)
+        return .success(batch.isEmpty ? nil : batch)
     }
 }
 
@@ -98,6 +105,8 @@ package enum RecordFormat: String, CaseIterable, Sendable {
 /// Finds the records of one input. Belongs to one thread, which may block.
 package final class InputReader {
     private let bytes: any ByteSource
+    /// Nil for XML, whose parser decodes it.
+    private let decoded: DecodedBytes?
     private var reader: any RecordReader
     /// Where the records are in each value of the reader's.
     private let root: RecordRoot?
@@ -107,22 +116,27 @@ package final class InputReader {
 
     package init(
         _ format: RecordFormat, _ bytes: any ByteSource, root: RecordRoot?, csv: CSVOptions = CSVOptions(),
-        limits: RecordLimits = .ofJobs
+        encoding: TextEncoding? = nil, limits: RecordLimits = .ofJobs
     ) {
-        self.bytes = bytes
+        let isTable = format == .csv || format == .tsv
+        decoded = format == .xml ? nil : DecodedBytes(bytes, encoding: encoding, mayBeWestern: isTable)
+        self.bytes = decoded ?? bytes
         self.root = format == .xml ? nil : root
         isWritten = !format.readsTexts
         reader =
             switch format {
             case .json, .ndjson: RecordCutter(opensArrays: root == nil, limits: limits)
             case .csv: CSVReader(csv, limits: limits)
-            case .tsv: CSVReader(CSVOptions(delimiter: csv.delimiter ?? .tab, ragged: csv.ragged), limits: limits)
+            case .tsv: CSVReader(csv.preferringTab, limits: limits)
             case .form: FormReader(limits: limits)
             case .xml: XMLReader(root: root, limits: limits)
             }
     }
 
     var bytesRead: Int { bytes.bytesRead }
+
+    /// What a person should know about the reading, each time once.
+    func takeNotes() -> [String] { (decoded?.takeNote().map { [$0] } ?? []) + reader.takeNotes() }
 
     /// Passes on the records that the next bytes end.
     ///

@@ -1,8 +1,9 @@
 // The parts of glibc that Swift's own Glibc module lacks: the settings of malloc, poll by the nanosecond, the width
-// of characters, and early writing.
+// of characters, character encodings, and early writing.
 #ifndef BROKER_CGLIBC_SHIM_H
 #define BROKER_CGLIBC_SHIM_H
 
+#include <iconv.h>
 #include <malloc.h>
 #include <poll.h>
 #include <sys/syscall.h>

@@ -88,7 +88,6 @@ import Testing
                     && reading.faultText.contains("begins at line 3"))
         }
         #expect(bytes[18] == 0xFF)
-        #expect(Reading(.csv, [0xFF, 0xFE, 0x61, 0x00]).faultText.contains("iconv -f UTF-16"))
     }
 
     @Test func `a header may be as deep as a record, and no deeper`() {
@@ -111,7 +110,7 @@ import Testing
         let columns = Cases.count(30_000, of: 100_000)
         let header = (0..<columns).map { "group\($0 % 300).column\($0)" }.joined(separator: ",")
         let row = String(repeating: ",", count: columns - 1)
-        let reading = Reading(.csv, "\(header)\n\(row)\n\(row)\n")
+        let reading = Reading(.csv, "\(header)\n\(row)\n\(row)x\n")
         #expect(reading.records.count == 2 && reading.fault == nil)
     }
 }
@@ -186,6 +185,102 @@ import Testing
         #expect(failed.faultText.hasSuffix("with --ragged fill, missing fields are null"), "\(failed.faultText)")
     }
 
+    @Test func `a row may have more fields than the header where these are empty`() throws {
+        #expect(try records("a,b\n1,2,,\n3,4\n") == [#"{"a":"1","b":"2"}"#, #"{"a":"3","b":"4"}"#])
+        #expect(Reading(.csv, "a,b\n1,2,,\"\"\n").faultText.contains("this record has 4 fields"))
+        #expect(Reading(.csv, "id,name\n1,a\n2,b,EXTRA\n").faultText.contains("line 3, column 1"))
+    }
+
+    @Test(arguments: [
+        ("sep=;\na,b;c\n1,2;3\n", #"{"a,b":"1,2","c":"3"}"#),
+        ("\u{FEFF}\"sep=|\"\r\na|b\r\n1|2\r\n", #"{"a":"1","b":"2"}"#),
+        ("SEP=\t\na\tb\n1\t2\n", #"{"a":"1","b":"2"}"#), ("# a, b\n#\n\na,b\n1,2\n", #"{"a":"1","b":"2"}"#),
+        ("sep=;\n# x\na;b\n1;2\n", #"{"a":"1","b":"2"}"#), ("##x\n#a\tb\n1\t2\n", ##"{"#a":"1","b":"2"}"##),
+        ("#,b\n1,2\n", ##"{"#":"1","b":"2"}"##), ("a,b\r1,2", #"{"a":"1","b":"2"}"#),
+        ("a,b\r1,2\r", #"{"a":"1","b":"2"}"#),
+        ("a;b\r\r\"1\r\";2\r", #"{"a":"1\r","b":"2"}"#),
+    ])
+    func `lines before the header, and the ends of lines, are found`(text: String, expected: String) throws {
+        #expect(try records(text) == [expected])
+    }
+
+    @Test func `rows without any value at the end are left out, and those before another row are records`() throws {
+        #expect(
+            try records("a,b\n,\n1,2\n,\n,,\n") == [#"{"a":null,"b":null}"#, #"{"a":"1","b":"2"}"#])
+        #expect(Reading(.csv, "a,b\n1,2\n,\n").notes == ["a row without any value at the end is left out"])
+    }
+
+    @Test(arguments: [
+        "1,Ada,1815-12-10\n2,Bob,\n", "Ada,36,London\nBob,41,Paris\n", "52.5,13.4\n48.1,11.5\n",
+        "2024-01-01T10:00:00Z;a;1\n2024-01-02T10:00:00Z;b;2\n", "7\n9\n",
+    ])
+    func `a first line that is certainly a record is one, and that is said`(text: String) throws {
+        let reading = try #require(Reading.always(.csv, text))
+        #expect(reading.records.count == 2 && reading.records[0].hasPrefix("{\"column_1\":"), "\(reading.faultText)")
+        #expect(reading.notes.count == 1 && reading.notes[0].contains("is read as a record"))
+        let header = try records(text, CSVOptions(hasHeader: true))
+        #expect(header.count == 1)
+    }
+
+    @Test(arguments: [
+        ("country,2019,2020\nCH,1,2\n", true), (",0,1\n0,5,6\n", false), ("id,name\n1,a\n", false),
+        ("0,1,2\n5,6,7\n", true), ("country,2020-01-01\nCH,5\n", true),
+        ("country,2020-01-01,2020-01-02\nCH,5,6\n", true),
+        ("2019,total\nx,1\n", false), ("a,1st\nb,2nd\n", false), ("1,Ada\n", false),
+    ])
+    func `a first line that may be names is a header, and that is said where it looks like a record`(
+        text: String, isSaid: Bool
+    ) throws {
+        let reading = try #require(Reading.always(.csv, text))
+        #expect(reading.records.count == text.count { $0 == "\n" } - 1)
+        #expect(reading.notes.contains { $0.hasSuffix("--no-header reads it as a record") } == isSaid)
+        let rows = try records(text, CSVOptions(hasHeader: false))
+        #expect(rows.count == reading.records.count + 1)
+    }
+
+    @Test func `quotes, escapes, comments, nulls and decimal marks are those of the options`() throws {
+        var csv = CSVOptions()
+        csv.quote = try #require(CSVCharacter("'"))
+        #expect(try records("'a;b','c'\n'1''2','x\ny'\n", csv) == [#"{"a;b":"1'2","c":"x\ny"}"#])
+        csv = CSVOptions()
+        csv.quote = .none
+        #expect(try records("a,b\n5\",\"x\n", csv) == [#"{"a":"5\"","b":"\"x"}"#])
+        csv = CSVOptions()
+        csv.escape = try #require(CSVCharacter("\\"))
+        #expect(
+            try records("a,b\n\"x\\\"y\\\\\",1\\,2\n\\N,a\\\nb\n", csv) == [
+                #"{"a":"x\"y\\","b":"1,2"}"#, #"{"a":"\\N","b":"a\nb"}"#,
+            ])
+        csv = CSVOptions()
+        csv.comment = CSVCharacter("%")
+        #expect(try records("% x,y\na,b\n1,2\n%3\n4,%5\n", csv) == [#"{"a":"1","b":"2"}"#, #"{"a":"4","b":"%5"}"#])
+        csv = CSVOptions()
+        csv.nulls = ["NA", "\\N"]
+        #expect(try records("a,b,c\nNA,\\N,\"NA\"\n", csv) == [#"{"a":null,"b":null,"c":"NA"}"#])
+        csv = CSVOptions()
+        csv.skipLines = 2
+        #expect(try records("Report, of\nsales\na,b\n1,2\n", csv) == [#"{"a":"1","b":"2"}"#])
+        #expect(Reading(.csv, PiecedBytes(Array("x\n\na\n1\n".utf8), 1), csv: csv).lines == [4])
+        for text in ["", "ab", "é", " ", "\t"] { #expect(CSVCharacter(text) == nil) }
+    }
+
+    @Test(
+        arguments: [
+            ("1,5", "1.5"), ("-1.234,50", "-1234.50"), ("1.234", "1234"), ("0,07", "0.07"), ("12", "12"),
+            ("24.09.2012", nil),
+            ("1.23", nil), ("079,12", nil), ("1,2,3", nil), ("1,", nil), (",5", nil), ("1.2345,6", nil), ("x,5", nil),
+            ("1234,5", "1234.5"),
+        ] as [(String, String?)])
+    func `a decimal comma is read in numbers alone`(text: String, number: String?) throws {
+        var csv = CSVOptions(delimiter: CSVDelimiter(";"))
+        csv.decimal = .comma
+        #expect(try records("a;b\n\(text);x\n", csv) == [#"{"a":"\#(number ?? text)","b":"x"}"#])
+        csv.decimal = .point
+        let swapped = String(text.map { $0 == "," ? "." : $0 == "." ? "," : $0 })
+        let expected = number ?? swapped
+        #expect(try records("a;b\n\(swapped);x\n", csv) == [#"{"a":"\#(expected)","b":"x"}"#])
+    }
+
     @Test func `where the header is quoted throughout, quotes do not make a text of nothing`() throws {
         #expect(try records("\"a\",\"b\"\n\"1\",\"\"\n") == [#"{"a":"1","b":null}"#])
         #expect(try records("\"a\",b\n\"1\",\"\"\n") == [#"{"a":"1","b":""}"#])
@@ -226,12 +321,66 @@ import Testing
     @Test func `a header of many equal names, and one without an end, take linear time and bounded memory`() {
         let count = 100_000
         let reading = Reading(
-            .csv, String(repeating: "a,", count: count) + "a\n" + String(repeating: ",", count: count))
+            .csv, String(repeating: "a,", count: count) + "a\n" + String(repeating: ",", count: count) + "x")
         #expect(reading.records.count == 1 && reading.fault == nil)
         let piece = [UInt8](repeating: UInt8(ascii: ";"), count: 1 << 10)
         let endless = Reading(
             .csv, RepeatedBytes("\"a", then: piece, times: 8 << 10), limits: RecordLimits(maximumBytes: 1 << 20))
         #expect(endless.faultText.contains("the record is larger than 1 MiB"), "\(endless.faultText)")
+    }
+}
+
+extension CSVOptions {
+    fileprivate init(hasHeader: Bool) {
+        self.init()
+        self.hasHeader = hasHeader
+    }
+}
+
+/// Texts that are not UTF-8.
+@Suite(.timeLimit(.minutes(5))) struct EncodingTests {
+    private func read(
+        _ bytes: [UInt8], _ name: String? = nil, _ format: RecordFormat = .csv, pieces size: Int = 1 << 16
+    ) throws -> Reading {
+        let encoding = try name.map { try #require(TextEncoding($0)) }
+        return Reading(format, PiecedBytes(bytes, size), encoding: encoding)
+    }
+
+    @Test(arguments: [true, false]) func `UTF-16 is known by its byte order mark`(isLittle: Bool) throws {
+        let units = Array("\u{FEFF}id,näme\n1,é😀\n".utf16)
+        let bytes = units.flatMap {
+            isLittle ? [UInt8($0 & 0xFF), UInt8($0 >> 8)] : [UInt8($0 >> 8), UInt8($0 & 0xFF)]
+        }
+        for size in 1...9 {
+            #expect(try read(bytes, pieces: size).records == [#"{"id":"1","näme":"é😀"}"#])
+            #expect(try read(Array(bytes.dropLast()), pieces: size).fault?.reason.contains("no UTF-16") ?? false)
+        }
+        let json = Array("\u{FEFF}{\"a\": \"é\"}".utf16).flatMap { [UInt8($0 & 0xFF), UInt8($0 >> 8)] }
+        #expect(try read(json, nil, .json).records == ["{\"a\": \"é\"}"])
+    }
+
+    @Test func `CSV that is no UTF-8 is Windows-1252, and that is said`() throws {
+        let bytes = Array("id,name\n1,Z".utf8) + [0xFC] + Array("rich\n2,".utf8) + [0x80, 0x31] + Array("\n".utf8)
+        for size in 1...9 {
+            let reading = try read(bytes, pieces: size)
+            #expect(reading.records == [#"{"id":"1","name":"Zürich"}"#, #"{"id":"2","name":"€1"}"#])
+            #expect(reading.notes.count == 1 && reading.notes[0].contains("from byte 11 on"), "\(reading.notes)")
+        }
+        // An undefined byte, and a text in which the bytes beyond ASCII are not single ones.
+        #expect(try read(Array("a\n".utf8) + [0x81]).faultText.contains("no WINDOWS-1252"))
+        for size in 1...9 {
+            let reading = try read(Array("a\nx\n".utf8) + [0x93, 0xFA, 0x96, 0x7B, 0x8C, 0xEA, 0xEA], pieces: size)
+            #expect(reading.faultText.contains("neither UTF-8 nor Windows-1252"), "\(reading.faultText)")
+        }
+        #expect(try read([0x7B, 0x22, 0xFC, 0x22, 0x7D], nil, .json).notes.isEmpty)
+    }
+
+    @Test func `a given encoding counts`() throws {
+        let bytes = Array("a\n".utf8) + [0x93, 0xFA, 0x96, 0x7B] + Array("\n".utf8)
+        for size in 1...5 { #expect(try read(bytes, "SHIFT_JIS", pieces: size).records == [#"{"a":"日本"}"#]) }
+        #expect(try read(Array("a\n".utf8) + [0xB9], "ISO-8859-2").records == [#"{"a":"š"}"#])
+        #expect(try read(bytes, "UTF-8").faultText.contains("is no UTF-8"))
+        #expect(TextEncoding("NO-SUCH") == nil)
     }
 }
 
@@ -265,7 +414,7 @@ import Testing
     @Test(arguments: [
         ("a=1\nb=%4", "line 2, column 3 (byte 6): a percent sign needs two hexadecimal digits"),
         ("b=%zz", "column 3 (byte 2): a percent sign needs"),
-        ("a=%FF", "column 3 (byte 2): what is written here is not UTF-8; convert it"),
+        ("a=%FF", "column 3 (byte 2): what is written here is not UTF-8; percent-encode"),
         ("a=x y", "column 4 (byte 3): a space must be percent-encoded"),
         ("a=\u{0}", "column 3 (byte 2): the byte 0x00 (is it UTF-16?"),
         ("=1", "a value without a name"),

@@ -242,6 +242,7 @@ import Testing
 struct Reading {
     var records: [String] = []
     var places: [InputPlace] = []
+    var notes: [String] = []
     var fault: InputFault?
 
     var lines: [Int] { places.map(\.line) }
@@ -261,11 +262,13 @@ struct Reading {
 
     init(
         _ format: RecordFormat, _ source: any ByteSource, root: String? = nil, csv: CSVOptions = CSVOptions(),
-        limits: RecordLimits = .ofJobs
+        encoding: TextEncoding? = nil, limits: RecordLimits = .ofJobs
     ) {
         var records: [InputRecord] = []
+        let reader = InputReader(
+            format, source, root: root.flatMap(RecordRoot.init), csv: csv, encoding: encoding, limits: limits)
+        defer { notes = reader.takeNotes() }
         do throws(InputFault) {
-            let reader = InputReader(format, source, root: root.flatMap(RecordRoot.init), csv: csv, limits: limits)
             while try reader.next({ records.append($0) }) {}
         } catch {
             fault = error
@@ -281,7 +284,9 @@ struct Reading {
         let whole = Reading(format, PiecedBytes(Array(text.utf8), 1 << 16), root: root, csv: csv)
         for size in 1...9 {
             let other = Reading(format, PiecedBytes(Array(text.utf8), size), root: root, csv: csv)
-            guard other.records == whole.records, other.lines == whole.lines, other.faultText == whole.faultText else {
+            guard other.records == whole.records, other.lines == whole.lines, other.notes == whole.notes,
+                other.faultText == whole.faultText
+            else {
                 return nil
             }
         }

@@ -43,7 +43,7 @@ struct LoadBookmarks {
         self.command = command
         let (records, format) = (command.records, command.records.format)
         reading = try await Self.hash([
-            format.type?.rawValue ?? "", format.root?.text ?? "", format.delimiter?.text ?? "", format.ragged.rawValue,
+            format.type?.rawValue ?? "", format.root?.text ?? "", format.text.fingerprint,
             records.reading.onInvalid.rawValue, records.reading.unknown.rawValue, "\(command.requests.rule)",
             "\(command.requests.lastPage)", String(decoding: broker.model().json.bytes, as: UTF8.self),
         ])

@@ -1,7 +1,9 @@
 import ArgumentParser
+import BrokerCommandLine
 import BrokerInput
 import BrokerModelSources
 import Glibc
+import Synchronization
 
 /// One file, or standard input, with records in it.
 struct RecordSource: Sendable {
@@ -11,6 +13,7 @@ struct RecordSource: Sendable {
     /// Where in each value the records are; nil when the values are the records, or arrays of them.
     var root: RecordRoot?
     var csv = CSVOptions()
+    var encoding: TextEncoding?
     /// More, unpacked, are a fault.
     var maximumBytes = Int.max
     /// For messages, where the path says nothing.
@@ -29,8 +32,12 @@ struct RecordSource: Sendable {
     ///
     /// - Throws: an `InputFault`, once all records before it were handed over; or what `take` throws.
     func forEachBatch(_ take: (RecordStream.Batch) async throws -> Void) async throws {
-        let stream = RecordStream(path: path, format: format, root: root, csv: csv, maximumBytes: maximumBytes)
-        while let batch = try await stream.next() { try await take(batch) }
+        let stream = RecordStream(
+            path: path, format: format, root: root, csv: csv, encoding: encoding, maximumBytes: maximumBytes)
+        while let batch = try await stream.next() {
+            for note in batch.notes { InputNotes.report("\(name): \(note)") }
+            try await take(batch)
+        }
     }
 
     /// Bytes of the file; 0 when there is none, nil for what has no length.
@@ -81,23 +88,104 @@ struct RecordFormatOptions: ParsableArguments {
             """, valueName: "path"))
     var root: RecordRoot?
 
+    @OptionGroup var text: TextOptions
+
+    func source(_ path: String, format: RecordFormat, root: RecordRoot?) -> RecordSource {
+        RecordSource(path: path, format: format, root: root, csv: text.csv, encoding: text.encoding)
+    }
+}
+
+/// What the commands say about the reading of their input: each line once, though an input may be read twice.
+enum InputNotes {
+    private static let reported = Mutex<Set<String>>([])
+
+    static func report(_ note: String) {
+        guard reported.withLock({ $0.insert(note).inserted }) else { return }
+        Program.report("broker: \(note)")
+    }
+}
+
+/// How texts are read: their encoding, and the dialect of CSV.
+struct TextOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            """
+            The encoding of the input, by a name that iconv knows. Default: UTF-8, or UTF-16 by its byte order mark; CSV \
+            that is no UTF-8 is Windows-1252. XML declares its own.
+            """, valueName: "name"))
+    var encoding: TextEncoding?
+
     @Option(
         help: ArgumentHelp(
             """
             The delimiter of CSV: one character, or tab. Default: the one of , ; | and tab that divides the header into \
-            most fields.
+            most fields, or that of a first line such as sep=;
             """, valueName: "character"))
     var delimiter: CSVDelimiter?
+
+    @Option(help: .value("character", "The quote of CSV, or none."))
+    var quote = CSVCharacter.quote
+
+    @Option(
+        help: .value(
+            "character", "The escape of CSV, before a quote, a delimiter, a line end or itself: such as \\, or none."))
+    var escape = CSVCharacter.none
+
+    @Option(
+        help: .value(
+            "character",
+            "Lines of CSV that begin with it are comments. Default: lines before the header that begin with #."))
+    var comment: CSVCharacter?
+
+    @Option(
+        name: .customLong("null"), parsing: .singleValue,
+        help: .value("text", "A field of CSV that is null, as an empty one is: such as NA or \\N. May be repeated."))
+    var nulls: [String] = []
+
+    @Option(
+        help: ArgumentHelp(
+            """
+            The decimal mark of numbers in CSV, a comma or a point. The other one may divide their digits: with a comma, \
+            1.234,50 is 1234.50.
+            """, valueName: "character"))
+    var decimal: CSVDecimal?
+
+    @Option(help: .value("count", "Lines before the header of CSV that are skipped."))
+    var skipLines = 0
+
+    @Flag(
+        inversion: .prefixedNo,
+        help: """
+            The first line of CSV names the fields, or is a record whose fields are column_1, column_2, … Default: a \
+            header, unless the line is certainly a record.
+            """)
+    var header: Bool?
 
     @Option(
         help: """
             What happens with a row of CSV that has fewer fields than the header: it is a fault (fail), or the missing \
-            fields are null (fill). With fill, a row may also have more fields if these are empty.
+            fields are null (fill).
             """)
     var ragged: RaggedRows = .fail
 
-    func source(_ path: String, format: RecordFormat, root: RecordRoot?) -> RecordSource {
-        RecordSource(path: path, format: format, root: root, csv: CSVOptions(delimiter: delimiter, ragged: ragged))
+    mutating func validate() throws {
+        try checkRange("--skip-lines", skipLines, in: 0...Int.max)
+        if delimiter?.text == quote.text { throw ValidationError("--delimiter and --quote are the same character.") }
+    }
+
+    var csv: CSVOptions {
+        var csv = CSVOptions(delimiter: delimiter, ragged: ragged)
+        (csv.quote, csv.escape, csv.comment, csv.nulls) = (quote, escape, comment, nulls)
+        (csv.decimal, csv.skipLines, csv.hasHeader) = (decimal, skipLines, header)
+        return csv
+    }
+
+    /// All that decides how a text is read.
+    var fingerprint: String {
+        [
+            encoding?.name, delimiter?.text, quote.text, escape.text, comment?.text, nulls.joined(separator: "\0"),
+            decimal?.rawValue, "\(skipLines)", header.map { "\($0)" }, ragged.rawValue,
+        ].map { $0 ?? "" }.joined(separator: "\0")
     }
 }
 
@@ -106,6 +194,17 @@ extension RecordFormat: ExpressibleByArgument {}
 extension RaggedRows: ExpressibleByArgument {}
 
 extension CSVDelimiter: ExpressibleByArgument {
+    public init?(argument: String) { self.init(argument) }
+}
+
+extension CSVCharacter: ExpressibleByArgument {
+    public init?(argument: String) { self.init(argument) }
+    public var defaultValueDescription: String { text }
+}
+
+extension CSVDecimal: ExpressibleByArgument {}
+
+extension TextEncoding: ExpressibleByArgument {
     public init?(argument: String) { self.init(argument) }
 }
 

@@ -330,7 +330,7 @@ extension IndexSet {
 
 extension SubmitCommand {
     private static let flags = [
-        "--evolve", "--no-evolve", "--dry-run", "--check", "--resume", "--json", "--empty",
+        "--evolve", "--no-evolve", "--dry-run", "--check", "--resume", "--json", "--empty", "--header", "--no-header",
     ]
 
     /// The command for a part of the input, as words for a shell: the whole command, whose first words are `broker submit`, without

@@ -211,7 +211,8 @@ struct DesignWriter {
         guess.add(to: &writer)
         if leaf.paths != [[name]] { writer.add("key", paths: leaf.paths) }
         if missing > 0, !isIdentity { writer.add("optional", true) }
-        writer.add("description", guess.reason.isEmpty ? presence : "\(presence); \(guess.reason)")
+        let title = leaf.name.utf8.count > ModelLimits.longestName ? "\(leaf.name): " : ""
+        writer.add("description", title + (guess.reason.isEmpty ? presence : "\(presence); \(guess.reason)"))
         return writer.object
     }
 

@@ -1,3 +1,5 @@
+internal import BrokerModel
+
 /// Names of entities from the keys that hold their objects.
 enum EntityName {
     /// `screenName`, `screen-name` and `ScreenName` are `screen_name`.
@@ -79,7 +81,9 @@ enum EntityName {
 struct PropertyNames {
     private var taken: Set<String>
 
-    init(reserved: [String] = []) { taken = Set(reserved.map { $0.lowercased() } + ["_pk", "_rowid_", "_entity"]) }
+    init(reserved: [String] = []) {
+        taken = Set(reserved.map { $0.lowercased() } + ["_pk", "_rowid_", "_entity", Attribute.extraName])
+    }
 
     /// A name for the values at a key path: its keys, joined by `_`. A key such as `$oid` says nothing.
     mutating func name(for path: [String]) -> String {
@@ -95,15 +99,19 @@ struct PropertyNames {
         return name
     }
 
-    /// Bytes. A number may follow, and other columns have names made of it.
-    private static let longest = 200
-
-    /// Whole characters of a name that is too long.
+    /// A name that is too long for a model, as its first words. Its key has the whole text.
     private static func shortened(_ name: String) -> String {
-        var short = name
-        while short.utf8.count > longest { short.removeLast() }
-        return short
+        guard name.utf8.count > ModelLimits.longestName - 8 else { return name }
+        var short = ""
+        for word in name.split(separator: "_") {
+            guard short.utf8.count + word.utf8.count < longestShortName else { break }
+            short += (short.isEmpty ? "" : "_") + word
+        }
+        if !short.isEmpty { return short }
+        return String(name.unicodeScalars.prefix(longestShortName / 4))
     }
+
+    private static let longestShortName = 120
 
     /// Letters, digits and underscores; other characters become one underscore.
     private static func plain(_ path: [String]) -> String {

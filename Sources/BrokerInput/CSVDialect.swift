@@ -1,0 +1,358 @@
+/// How CSV is read. What is nil is found in the first lines.
+package struct CSVOptions: Sendable {
+    package var delimiter: CSVDelimiter?
+    /// A tab is the delimiter if the header has one.
+    package var prefersTab = false
+    package var ragged: RaggedRows
+    package var quote = CSVCharacter.quote
+    package var escape = CSVCharacter.none
+    package var comment: CSVCharacter?
+    /// Fields that are null, as an empty one is.
+    package var nulls: [String] = []
+    package var decimal: CSVDecimal?
+    package var skipLines = 0
+    package var hasHeader: Bool?
+
+    package init(delimiter: CSVDelimiter? = nil, ragged: RaggedRows = .fail) {
+        self.delimiter = delimiter
+        self.ragged = ragged
+    }
+
+    var preferringTab: CSVOptions {
+        var options = self
+        options.prefersTab = true
+        return options
+    }
+}
+
+/// Rows that have fewer fields than the header names.
+package enum RaggedRows: String, CaseIterable, Sendable {
+    case fail
+    /// Missing fields are null.
+    case fill
+}
+
+/// The byte between two fields of CSV.
+package struct CSVDelimiter: Equatable, Sendable {
+    let byte: UInt8
+
+    static let comma = CSVDelimiter(byte: UInt8(ascii: ","))
+    static let tab = CSVDelimiter(byte: UInt8(ascii: "\t"))
+
+    /// Those that are found, the preferred one first.
+    static let common = [comma, CSVDelimiter(byte: UInt8(ascii: ";")), tab, CSVDelimiter(byte: UInt8(ascii: "|"))]
+
+    private init(byte: UInt8) { self.byte = byte }
+
+    /// One character of ASCII, or `tab`. Nil for any other text, a quote and control characters other than a tab.
+    package init?(_ text: String) {
+        if text == "tab" || text == "\\t" || text == "\t" {
+            self = .tab
+            return
+        }
+        guard let byte = text.utf8.first, text.utf8.count == 1, (0x20...0x7E).contains(byte), byte != UInt8(ascii: "\"")
+        else { return nil }
+        self.init(byte: byte)
+    }
+
+    /// The text from which it is made.
+    package var text: String { self == .tab ? "tab" : String(UnicodeScalar(byte)) }
+
+    /// The delimiter as named in a message.
+    var described: String {
+        switch byte {
+        case UInt8(ascii: ","): "a comma"
+        case UInt8(ascii: ";"): "a semicolon"
+        case UInt8(ascii: "\t"): "a tab"
+        default: "'\(text)'"
+        }
+    }
+}
+
+/// A quote, an escape, or the beginning of a comment: one visible character of ASCII, or `none`.
+package struct CSVCharacter: Equatable, Sendable {
+    /// 0, which no CSV has, for none.
+    let byte: UInt8
+
+    package static let none = CSVCharacter(byte: 0)
+    package static let quote = CSVCharacter(byte: UInt8(ascii: "\""))
+
+    private init(byte: UInt8) { self.byte = byte }
+
+    package init?(_ text: String) {
+        if text == "none" {
+            self = .none
+            return
+        }
+        guard let byte = text.utf8.first, text.utf8.count == 1, (0x21...0x7E).contains(byte) else { return nil }
+        self.init(byte: byte)
+    }
+
+    /// The text from which it is made.
+    package var text: String { self == .none ? "none" : String(UnicodeScalar(byte)) }
+}
+
+/// The mark before the fraction of numbers; the other one may divide their digits into groups of three.
+package enum CSVDecimal: String, CaseIterable, Sendable {
+    case comma = ","
+    case point = "."
+
+    /// The number as JSON writes it: of a comma, `1.234,50` is `1234.50`. Nil for all else, and for a code: `079,12`.
+    func number(_ text: ArraySlice<UInt8>) -> [UInt8]? {
+        let mark = UInt8(ascii: self == .comma ? "," : ".")
+        let group = UInt8(ascii: self == .comma ? "." : ",")
+        guard text.contains(mark) || text.contains(group) else { return nil }
+        var number: [UInt8] = text.first == UInt8(ascii: "-") ? [UInt8(ascii: "-")] : []
+        let digits = text.dropFirst(number.count)
+        let whole = digits.prefix { $0 != mark }
+        let parts = whole.split(separator: group, omittingEmptySubsequences: false)
+        guard let first = parts.first, (1...(parts.count == 1 ? Int.max : 3)).contains(first.count),
+            first.first != UInt8(ascii: "0") || whole.count == 1,
+            parts.dropFirst().allSatisfy({ $0.count == 3 }), parts.allSatisfy({ $0.allSatisfy(\.isDigit) })
+        else { return nil }
+        number += parts.joined()
+        guard whole.count < digits.count else { return number }
+        let fraction = digits[whole.endIndex...].dropFirst()
+        guard !fraction.isEmpty, fraction.allSatisfy(\.isDigit) else { return nil }
+        return number + [UInt8(ascii: ".")] + fraction
+    }
+}
+
+/// What the first lines of CSV show.
+struct CSVDialect {
+    var delimiter = CSVDelimiter.comma
+    var quote = CSVCharacter.quote.byte
+    var escape: UInt8 = 0
+    var comment: UInt8 = 0
+    /// LF, also where a CR precedes it; or CR.
+    var lineEnd = UInt8(ascii: "\n")
+    var hasHeader = true
+    /// For the person who reads the file: what was left out, and what was assumed.
+    var notes: [String] = []
+}
+
+/// The first lines of CSV, from which its dialect is found.
+struct CSVBeginning {
+    private(set) var bytes: [UInt8] = []
+    private let options: CSVOptions
+    private var isQuoted = false
+    private var hasText = false
+    private var lines = 0
+    private var hasZero = false
+    /// The bytes that are looked at: as many however the input is divided into pieces.
+    private var scanned = 0
+
+    /// Lines and bytes that are looked at, if these have a whole line.
+    private static let mostLines = 12
+    private static let mostBytes = 64 << 10
+
+    init(_ options: CSVOptions) { self.options = options }
+
+    var isComplete: Bool {
+        lines >= Self.mostLines || scanned > Self.mostBytes && lines > 0 || hasZero || scanned > CSVReader.largestHeader
+    }
+
+    var hasRecord: Bool { lines > 1 }
+
+    /// Adds bytes of the input, each of which is read once.
+    mutating func append(_ more: ArraySlice<UInt8>) {
+        bytes += more
+        for byte in more {
+            if isComplete { break }
+            scanned += 1
+            switch byte {
+            case options.quote.byte where byte != 0: isQuoted.toggle()
+            case UInt8(ascii: "\n"), UInt8(ascii: "\r"):
+                if hasText, !isQuoted { lines += 1 }
+                hasText = hasText && isQuoted
+            // A byte order mark.
+            case 0xEF, 0xBB, 0xBF: break
+            // A fault, wherever it is.
+            case 0: hasZero = true
+            default: hasText = true
+            }
+        }
+    }
+
+    var markLength: Int { bytes.starts(with: [0xEF, 0xBB, 0xBF]) ? 3 : 0 }
+
+    /// The dialect, and where the header begins, or the first record.
+    func dialect() -> (CSVDialect, text: Int) {
+        var dialect = CSVDialect()
+        dialect.quote = options.quote.byte
+        dialect.escape = options.escape == options.quote ? 0 : options.escape.byte
+        dialect.comment = options.comment?.byte ?? 0
+        let lines = lines(&dialect)
+        var first = 0
+        var delimiter = options.delimiter
+        if let line = lines.first, let found = Self.separator(in: bytes[line]) {
+            delimiter = delimiter ?? found
+            first = 1
+        }
+        let preamble = options.comment == nil ? preamble(lines[first...], delimiter, dialect) : 0
+        if preamble > 0 {
+            dialect.notes.append(
+                "the first \(preamble == 1 ? "line begins" : "\(preamble) lines begin") with # and "
+                    + "\(preamble == 1 ? "is" : "are") left out")
+        }
+        first += preamble
+        let rest = lines[min(first, lines.count)...].filter { bytes[$0.lowerBound] != dialect.comment }
+        dialect.delimiter = delimiter ?? rest.first.map { self.delimiter(of: $0, dialect) } ?? .comma
+        dialect.hasHeader = options.hasHeader ?? true
+        if options.hasHeader == nil {
+            let rows = rest.prefix(Self.mostLines - 1).map { fields(of: $0, dialect) }
+            let guess = CSVHeaderGuess(rows)
+            dialect.hasHeader = !guess.isHeaderless
+            if let note = guess.note { dialect.notes.append(note) }
+        }
+        // Empty lines before it, too, are read; they say nothing.
+        return (dialect, first == 0 ? markLength : rest.first?.lowerBound ?? bytes.count)
+    }
+
+    /// The whole lines with text, and the last one, whole or not.
+    private func lines(_ dialect: inout CSVDialect) -> [Range<Int>] {
+        var lines: [Range<Int>] = []
+        var start = markLength
+        var isQuoted = false
+        // Only CR, and no LF: then a CR ends a line. One at the end may be half of a CRLF.
+        var (hasReturn, hasFeed) = (false, false)
+        for index in start..<max(start, scanned) {
+            if bytes[index] == dialect.quote { isQuoted.toggle() }
+            if !isQuoted, bytes[index] == UInt8(ascii: "\r"), index + 1 < scanned { hasReturn = true }
+            if !isQuoted, bytes[index] == UInt8(ascii: "\n") { hasFeed = true }
+        }
+        if hasReturn, !hasFeed { dialect.lineEnd = UInt8(ascii: "\r") }
+        isQuoted = false
+        func end(_ index: Int) {
+            let line = bytes[start..<index]
+            if line.contains(where: { $0 != UInt8(ascii: "\r") && $0 != UInt8(ascii: "\n") }) {
+                lines.append(start..<index)
+            }
+            start = index + 1
+        }
+        for index in start..<max(start, scanned) {
+            if bytes[index] == dialect.quote { isQuoted.toggle() }
+            if !isQuoted, bytes[index] == dialect.lineEnd { end(index) }
+        }
+        if start < scanned { end(scanned) }
+        return lines
+    }
+
+    /// The delimiter that the line `sep=;` names, as Excel reads it.
+    private static func separator(in line: ArraySlice<UInt8>) -> CSVDelimiter? {
+        let text = String(decoding: line, as: UTF8.self).trimmingPrefix("\"")
+        guard text.lowercased().hasPrefix("sep=") else { return nil }
+        let rest = text.dropFirst(4).filter { !["\r", "\""].contains($0) }
+        return CSVDelimiter(String(rest))
+    }
+
+    /// The number of the first lines that are comments: they begin with `#`, and are no header, which has no blank after
+    /// the `#` and as many fields as the line after it.
+    private func preamble(_ lines: ArraySlice<Range<Int>>, _ given: CSVDelimiter?, _ dialect: CSVDialect) -> Int {
+        let count = lines.prefix { bytes[$0.lowerBound] == UInt8(ascii: "#") }.count
+        let next = lines.startIndex + count
+        guard count > 0, next < lines.endIndex else { return 0 }
+        let last = lines[next - 1]
+        var dialect = dialect
+        dialect.delimiter = given ?? delimiter(of: last, dialect)
+        let width = fields(of: last, dialect).count
+        let isHeader =
+            width > 1 && width == fields(of: lines[next], dialect).count
+            && bytes[last.lowerBound + 1] != UInt8(ascii: " ")
+        return isHeader ? count - 1 : count
+    }
+
+    /// The delimiter that divides the line into most fields. Of several, a comma wins.
+    private func delimiter(of line: Range<Int>, _ dialect: CSVDialect) -> CSVDelimiter {
+        var counts = [Int](repeating: 0, count: CSVDelimiter.common.count)
+        var isQuoted = false
+        for byte in bytes[line] {
+            if byte == dialect.quote { isQuoted.toggle() }
+            guard !isQuoted, let index = CSVDelimiter.common.firstIndex(where: { $0.byte == byte }) else { continue }
+            counts[index] += 1
+        }
+        if options.prefersTab, counts[CSVDelimiter.common.firstIndex(of: .tab)!] > 0 { return .tab }
+        return CSVDelimiter.common[counts.firstIndex(of: counts.max() ?? 0) ?? 0]
+    }
+
+    /// The texts between delimiters; those in quotes keep them.
+    private func fields(of line: Range<Int>, _ dialect: CSVDialect) -> [String] {
+        var fields: [String] = []
+        var start = line.lowerBound
+        var isQuoted = false
+        for index in line {
+            if bytes[index] == dialect.quote { isQuoted.toggle() }
+            guard !isQuoted, bytes[index] == dialect.delimiter.byte else { continue }
+            fields.append(String(decoding: bytes[start..<index], as: UTF8.self))
+            start = index + 1
+        }
+        let last = bytes[start..<line.upperBound]
+        return fields + [String(decoding: last.last == UInt8(ascii: "\r") ? last.dropLast() : last, as: UTF8.self)]
+    }
+}
+
+/// Whether the first line of CSV is a record.
+///
+/// It certainly is one if a field of it is a number or a date as those below it are, and no text is above numbers or dates
+/// alone. Years, and numbers or days that go up from field to field, may be names, as those of a pivot table are.
+struct CSVHeaderGuess {
+    private enum Kind { case empty, text, number, date }
+
+    private(set) var isHeaderless = false
+    /// Nil where nothing in the first line looks like a value.
+    private(set) var note: String?
+
+    init(_ rows: [[String]]) {
+        guard let first = rows.first else { return }
+        let kinds = first.map(Self.kind)
+        let typed = kinds.indices.filter { kinds[$0] == .number || kinds[$0] == .date }
+        let rest = rows.dropFirst().filter { $0.count == first.count }
+        guard !typed.isEmpty, kinds.first != .empty, !rest.isEmpty else { return }
+        // By column, the kind of all values below the first line.
+        let below = first.indices.map { column in
+            let kinds = Set(rest.map { Self.kind($0[column]) }.filter { $0 != .empty })
+            return kinds.count > 1 ? .text : kinds.first ?? .empty
+        }
+        guard !kinds.indices.contains(where: { kinds[$0] == .text && (below[$0] == .number || below[$0] == .date) })
+        else { return }
+        isHeaderless =
+            typed.allSatisfy { below[$0] == kinds[$0] || below[$0] == .empty }
+            && typed.contains { below[$0] == kinds[$0] } && !Self.mayBeNames(typed.map { ($0, first[$0]) })
+        let line = first.prefix(4).map { $0.prefix(30) }.joined(separator: ", ") + (first.count > 4 ? ", …" : "")
+        note =
+            isHeaderless
+            ? "the first line (\(line)) is read as a record, and the fields are column_1 to column_\(first.count); "
+                + "--header reads it as their names"
+            : "the first line (\(line)) is read as the names of the fields; --no-header reads it as a record"
+    }
+
+    /// Years; or two fields or more side by side, whole numbers that go up or different days.
+    private static func mayBeNames(_ fields: [(column: Int, text: String)]) -> Bool {
+        let numbers = fields.map { Int($0.text) }
+        if numbers.allSatisfy({ $0.map { (1900...2100).contains($0) } ?? false }) { return true }
+        guard fields.count > 1 else { return false }
+        return zip(fields, fields.dropFirst()).allSatisfy { one, next in
+            guard one.column + 1 == next.column else { return false }
+            guard let number = Int(one.text), let following = Int(next.text) else {
+                return kind(one.text) == .date && kind(next.text) == .date && one.text != next.text
+            }
+            return following > number
+        }
+    }
+
+    private static func kind(_ field: String) -> Kind {
+        var text = field[...]
+        if text.count > 1, text.first == "\"", text.last == "\"" { text = text.dropFirst().dropLast() }
+        guard !text.isEmpty else { return .empty }
+        let digits = text.utf8.count(where: \.isDigit)
+        let sign = text.first == "-" || text.first == "+" ? text.dropFirst() : text
+        guard sign.utf8.first?.isDigit ?? false else { return .text }
+        if sign.utf8.allSatisfy({ $0.isDigit || $0 == UInt8(ascii: ".") || $0 == UInt8(ascii: ",") }) {
+            // Two dots or more, and no groups of three: 24.9.2012.
+            let parts = sign.split(separator: ".")
+            return parts.count == 3 && parts[1].count < 3 ? .date : .number
+        }
+        let isDate = text.utf8.allSatisfy { $0.isDigit || "-/.:TZ +".utf8.contains($0) }
+        return isDate && digits >= 6 && text.utf8.count >= 8 ? .date : .text
+    }
+}
