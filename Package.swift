@@ -98,6 +98,7 @@ let package = Package(
         .systemLibrary(name: "CGlibc"),
         .systemLibrary(name: "CLZ4", pkgConfig: "liblz4", providers: [.apt(["liblz4-dev"])]),
         .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
+        .systemLibrary(name: "CZstd", pkgConfig: "libzstd", providers: [.apt(["libzstd-dev"])]),
         .systemLibrary(name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
         .systemLibrary(name: "CXML2", pkgConfig: "libxml-2.0", providers: [.apt(["libxml2-dev"])]),
         .systemLibrary(name: "CNATS", pkgConfig: "libnats", providers: [.apt(["libnats-dev"])]),
@@ -208,7 +209,7 @@ let package = Package(
         // The programs, their common parts, and the readers of the command's input.
         .target(
             name: "BrokerInput",
-            dependencies: ["BrokerFastJSON", "BrokerJSON", "BrokerXML", "CGlibc", "CLZ4", "CZlib"],
+            dependencies: ["BrokerFastJSON", "BrokerJSON", "BrokerXML", "CGlibc", "CLZ4", "CZlib", "CZstd"],
             swiftSettings: strict),
         // Pages over HTTP, which only the command gets.
         .target(
@@ -265,7 +266,7 @@ let package = Package(
             dependencies: ["BrokerFastJSON", "BrokerJournal", "BrokerJSON", "BrokerWire", "CSQLite", "FaultVFS"],
             path: "Tests/TestSupport", swiftSettings: strict),
         tests("BrokerJSON", also: ["BrokerFastJSON"]),
-        tests("BrokerInput", also: ["BrokerJSON", "CLZ4", "CZlib"]),
+        tests("BrokerInput", also: ["BrokerJSON", "CLZ4", "CZlib", "CZstd"]),
         tests("BrokerPages", also: ["BrokerInput"]),
         tests("BrokerModel", also: ["BrokerJSON"]),
         tests("BrokerWire", also: ["Broker", "BrokerJSON"]),

@@ -1,10 +1,11 @@
 import CLZ4
 import CZlib
+import CZstd
 import Foundation
 import Glibc
 import Synchronization
 
-/// The contents of a file: unpacked, when its first bytes are those of gzip or lz4; otherwise unchanged.
+/// The contents of a file: unpacked, when its first bytes are those of gzip, lz4 or zstd; otherwise unchanged.
 final class UnpackedBytes: ByteSource {
     private let packed: any ByteSource
     private let maximumBytes: Int
@@ -24,7 +25,7 @@ final class UnpackedBytes: ByteSource {
     var bytesRead: Int { packed.bytesRead }
 
     func isReady(within milliseconds: Int32) -> Bool {
-        consumed < chunk.count && hasBegun || packed.isReady(within: milliseconds)
+        unpacker != nil && consumed < chunk.count || packed.isReady(within: milliseconds)
     }
 
     func next() throws(InputFault) -> [UInt8] {
@@ -72,13 +73,14 @@ final class UnpackedBytes: ByteSource {
         switch packing.kind {
         case .gzip: unpacker = try GzipUnpacker()
         case .lz4: unpacker = try LZ4Unpacker()
+        case .zstd: unpacker = try ZstdUnpacker()
         case .unread(let command):
-            throw .damaged("the input is packed by \(packing.name); unpack it first: \(command)")
+            throw .damaged("the input is \(packing.name), which is not read; convert it: \(command)")
         }
     }
 }
 
-/// Unpacks parts one after the other: members of gzip, or frames of LZ4.
+/// Unpacks parts one after the other: members of gzip, or frames of LZ4 or Zstandard.
 private protocol Unpacker: AnyObject {
     var name: String { get }
     /// Between two parts, or after the last one.
@@ -93,7 +95,7 @@ private let pieceBytes = 256 << 10
 /// A compression format, and its first bytes.
 private struct Packing {
     enum Kind {
-        case gzip, lz4
+        case gzip, lz4, zstd
         /// A format that is reported by name, with the command that unpacks it.
         case unread(String)
     }
@@ -104,18 +106,28 @@ private struct Packing {
 
     func mayBegin(with bytes: [UInt8]) -> Bool { bytes.count < mark.count && mark.starts(with: bytes) }
 
-    /// No text begins with any of these; bzip2's bytes are those of its default level.
+    /// No text begins with any of these; bzip2's bytes are those of its default level, and Parquet's those of a first page.
     static let all = [
         Packing(name: "gzip", mark: [0x1F, 0x8B], kind: .gzip),
         Packing(name: "lz4", mark: [0x04, 0x22, 0x4D, 0x18], kind: .lz4),
         Packing(
             name: "lz4 in its legacy format", mark: [0x02, 0x21, 0x4C, 0x18], kind: .unread("lz4 -dc FILE | broker …")),
-        Packing(name: "zstd", mark: [0x28, 0xB5, 0x2F, 0xFD], kind: .unread("zstd -dc FILE | broker …")),
+        Packing(name: "zstd", mark: [0x28, 0xB5, 0x2F, 0xFD], kind: .zstd),
         Packing(name: "xz", mark: [0xFD, 0x37, 0x7A, 0x58, 0x5A, 0x00], kind: .unread("xz -dc FILE | broker …")),
         Packing(name: "bzip2", mark: Array("BZh91AY&SY".utf8), kind: .unread("bzip2 -dc FILE | broker …")),
         Packing(
-            name: "zip", mark: Array("PK".utf8) + [0x03, 0x04],
-            kind: .unread("unzip -p FILE | broker … (a spreadsheet? save it as CSV)")),
+            name: "zip, as a spreadsheet (xlsx, ods) is, too", mark: Array("PK".utf8) + [0x03, 0x04],
+            kind: .unread("unzip -p FILE | broker …, or of a spreadsheet: xlsx2csv FILE | broker …")),
+        Packing(
+            name: "an old spreadsheet (xls)", mark: [0xD0, 0xCF, 0x11, 0xE0, 0xA1, 0xB1, 0x1A, 0xE1],
+            kind: .unread("in2csv FILE | broker …")),
+        Packing(
+            name: "Parquet", mark: Array("PAR1".utf8) + [0x15],
+            kind: .unread("duckdb -c \"COPY (FROM 'FILE') TO '/dev/stdout' (FORMAT json)\" | broker …")),
+        Packing(name: "Avro", mark: Array("Obj".utf8) + [0x01], kind: .unread("fastavro FILE | broker …")),
+        Packing(
+            name: "a SQLite database", mark: Array("SQLite format 3".utf8) + [0],
+            kind: .unread("broker model import FILE reads its model, sqlite3 -json FILE 'SELECT …' | broker … a table")),
     ]
 }
 
@@ -137,30 +149,43 @@ extension ByteSource {
     package func isReady(within milliseconds: Int32) -> Bool { true }
 }
 
-/// A file, or standard input, from its beginning to its end.
+/// A file, or a pipe such as standard input, from its beginning to its end.
 final class FileBytes: ByteSource {
     private static let chunkBytes = 256 << 10
 
     private let descriptor: Int32
+    /// Nil for a file.
+    private let pipe: String?
     private(set) var bytesRead = 0
 
     init(_ path: String) throws(InputFault) {
-        descriptor = path == "-" ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC)
+        pipe = PipeInput.isPipe(path) ? path : nil
+        descriptor = pipe == nil ? open(path, O_RDONLY | O_CLOEXEC) : PipeInput.descriptor(path)
         guard descriptor >= 0 else { throw Self.unreadable() }
     }
 
     deinit {
-        if descriptor != STDIN_FILENO { close(descriptor) }
+        if pipe == nil { close(descriptor) }
     }
 
     func next() throws(InputFault) -> [UInt8] {
-        if descriptor == STDIN_FILENO, let ahead = StandardInput.take() {
+        if let pipe, let ahead = PipeInput.take(pipe) {
             bytesRead += ahead.count
             return ahead
         }
         guard let chunk = Self.read(descriptor, most: Self.chunkBytes) else { throw Self.unreadable() }
         bytesRead += chunk.count
         return chunk
+    }
+
+    func isReady(within milliseconds: Int32) -> Bool {
+        pipe.map { PipeInput.isReady($0) } ?? true || Self.poll(descriptor, milliseconds)
+    }
+
+    fileprivate static func poll(_ descriptor: Int32, _ milliseconds: Int32) -> Bool {
+        var poll = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+        // An interrupted call counts as bytes; the next read waits for them.
+        return Glibc.poll(&poll, 1, milliseconds) != 0
     }
 
     /// - Returns: no bytes at the end; nil when the call failed.
@@ -180,33 +205,68 @@ final class FileBytes: ByteSource {
     }
 }
 
-/// The bytes of standard input that were read before its actual reader.
-package enum StandardInput {
-    private static let pending = Mutex<[UInt8]>([])
+/// Inputs that can be read once, such as standard input and `<(…)` of a shell: the bytes that were read before the
+/// actual reader, which gets them again.
+package enum PipeInput {
+    private struct Pipe {
+        let descriptor: Int32
+        var pending: [UInt8] = []
+        var isOver = false
+    }
 
-    /// Reads until there are `count` bytes, or the input ends; the next reader of standard input gets them again.
+    private static let pipes = Mutex<[String: Pipe]>([:])
+
+    package static func isPipe(_ path: String) -> Bool {
+        var status = stat()
+        if path == "-" { return true }
+        guard stat(path, &status) == 0 else { return false }
+        return [S_IFIFO, S_IFSOCK, S_IFCHR].contains(status.st_mode & S_IFMT)
+    }
+
+    /// Opens it once. Less than 0 when it cannot be opened.
+    fileprivate static func descriptor(_ path: String) -> Int32 {
+        if let known = pipes.withLock({ $0[path]?.descriptor }) { return known }
+        // A named pipe waits here for its writer.
+        let descriptor = path == "-" ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC)
+        if descriptor >= 0 { pipes.withLock { $0[path] = Pipe(descriptor: descriptor) } }
+        return descriptor
+    }
+
+    /// Reads until there are `limit` bytes, the input ends, or no bytes come for a while; the next reader gets them again.
     ///
     /// Must not be called while another reader reads.
     ///
+    /// - Parameters:
+    ///   - patience: milliseconds without bytes, once there are some; less than 0 waits for all.
+    ///   - waits: waits for bytes even if there are some.
     /// - Returns: the bytes, and whether the input ends with them.
-    package static func readAhead(_ limit: Int) -> (bytes: [UInt8], isAll: Bool) {
-        pending.withLock { pending in
-            var isAll = false
-            while pending.count < limit, !isAll {
-                // A read error is reported to the next reader.
-                let chunk = FileBytes.read(STDIN_FILENO, most: min(limit - pending.count, 1 << 20)) ?? []
-                isAll = chunk.isEmpty
-                pending += chunk
-            }
-            return (pending, isAll)
+    package static func readAhead(
+        _ path: String, _ limit: Int, patience: Int32 = -1, waits: Bool = false
+    ) -> (bytes: [UInt8], isAll: Bool) {
+        let descriptor = descriptor(path)
+        guard descriptor >= 0, var pipe = pipes.withLock({ $0[path] }) else { return ([], true) }
+        let known = pipe.pending.count
+        while pipe.pending.count < limit, !pipe.isOver {
+            let mustWait = pipe.pending.isEmpty || waits && pipe.pending.count == known
+            if !mustWait, !FileBytes.poll(descriptor, patience) { break }
+            // A read error is reported to the next reader.
+            let chunk = FileBytes.read(descriptor, most: min(limit - pipe.pending.count, 1 << 20)) ?? []
+            pipe.isOver = chunk.isEmpty
+            pipe.pending += chunk
         }
+        pipes.withLock { $0[path] = pipe }
+        return (pipe.pending, pipe.isOver)
+    }
+
+    fileprivate static func isReady(_ path: String) -> Bool {
+        pipes.withLock { $0[path].map { $0.isOver || !$0.pending.isEmpty } ?? false }
     }
 
     /// The bytes that were read ahead, once.
-    static func take() -> [UInt8]? {
-        pending.withLock { pending in
-            defer { pending = [] }
-            return pending.isEmpty ? nil : pending
+    fileprivate static func take(_ path: String) -> [UInt8]? {
+        pipes.withLock { pipes in
+            defer { pipes[path]?.pending = [] }
+            return pipes[path].flatMap { $0.pending.isEmpty ? nil : $0.pending }
         }
     }
 }
@@ -241,6 +301,40 @@ private final class LZ4Unpacker: Unpacker {
         guard LZ4F_isError(hint) == 0 else {
             let reason = String(cString: LZ4F_getErrorName(hint))
             throw .damaged("the LZ4 data is damaged or followed by something else (\(reason)); copy it again")
+        }
+        isBetween = hint == 0
+        return piece
+    }
+}
+
+/// Frames of Zstandard (RFC 8878), as the `zstd` program unpacks them.
+private final class ZstdUnpacker: Unpacker {
+    let name = "zstd"
+    private(set) var isBetween = true
+    private let stream: OpaquePointer
+
+    init() throws(InputFault) {
+        guard let stream = ZSTD_createDStream() else {
+            throw .damaged("there is no memory left to unpack the zstd data")
+        }
+        self.stream = stream
+    }
+
+    deinit { ZSTD_freeDStream(stream) }
+
+    func unpack(_ chunk: [UInt8], _ consumed: inout Int) throws(InputFault) -> [UInt8] {
+        var hint = 0
+        let piece = [UInt8](unsafeUninitializedCapacity: pieceBytes) { space, filled in
+            chunk.withUnsafeBytes { chunk in
+                var input = ZSTD_inBuffer(src: chunk.baseAddress, size: chunk.count, pos: consumed)
+                var output = ZSTD_outBuffer(dst: space.baseAddress, size: space.count, pos: 0)
+                hint = ZSTD_decompressStream(stream, &output, &input)
+                (consumed, filled) = (input.pos, output.pos)
+            }
+        }
+        guard ZSTD_isError(hint) == 0 else {
+            let reason = String(cString: ZSTD_getErrorName(hint))
+            throw .damaged("the zstd data is damaged or followed by something else (\(reason)); copy it again")
         }
         isBetween = hint == 0
         return piece

@@ -29,6 +29,8 @@ struct CSVReader: RecordReader {
     private var position = TextPosition()
     private var row: CSVRow
     private var rowPlace: InputPlace?
+    /// A field of the row is not UTF-8.
+    private var rowFault: InputFault?
     private var header: CSVHeader?
     private let options: CSVOptions
     private var dialect = CSVDialect()
@@ -49,6 +51,8 @@ struct CSVReader: RecordReader {
     }
 
     var place: InputPlace { beginning.map { position.place.advanced(over: $0.bytes) } ?? position.place }
+
+    var lineEnd: UInt8 { dialect.lineEnd }
 
     var recordStart: Int? { beginning == nil ? rowPlace?.offset : position.offset }
 
@@ -134,7 +138,7 @@ struct CSVReader: RecordReader {
         self.position = position
         state = .line
         row.removeAll()
-        rowPlace = nil
+        (rowPlace, rowFault) = (nil, nil)
         return true
     }
 
@@ -259,8 +263,8 @@ struct CSVReader: RecordReader {
     }
 
     private mutating func endField() throws(InputFault) {
-        if let (place, seen) = row.fieldFault {
-            throw InputFault(
+        if rowFault == nil, let (place, seen) = row.fieldFault {
+            rowFault = InputFault(
                 reason: "the text is not UTF-8: \(seen) is out of place; \(encodingRemedy)", place: place,
                 recordPlace: rowPlace)
         }
@@ -274,6 +278,10 @@ struct CSVReader: RecordReader {
         let place = rowPlace ?? position.place
         beginField()
         try endField()
+        if var fault = rowFault {
+            fault.recordEnd = position.offset
+            throw fault
+        }
         guard let header else {
             guard dialect.hasHeader else {
                 let names = (1...row.fieldCount).map { "column_\($0)" }
@@ -306,7 +314,8 @@ struct CSVReader: RecordReader {
             count == header.count || count < header.count && options.ragged == .fill
                 || count > header.count && (header.count..<count).allSatisfy(row.isMissing)
         else {
-            throw InputFault(reason: raggedness(header), place: place, recordPlace: place)
+            throw InputFault(
+                reason: raggedness(header), place: place, recordPlace: place, recordEnd: position.offset)
         }
         let json = header.record(of: row)
         guard json.count <= limits.maximumBytes else {

@@ -183,6 +183,14 @@ struct FormReader: RecordReader {
 
     var place: InputPlace { position.place }
 
+    var recordStart: Int? { line.isEmpty ? nil : linePlace.offset }
+
+    mutating func restart(at position: TextPosition) -> Bool {
+        self.position = position
+        line = []
+        return true
+    }
+
     mutating func feed(_ bytes: [UInt8], _ emit: RecordSink) throws(InputFault) {
         var start = 0
         while start < bytes.count {

@@ -92,11 +92,14 @@ package struct InputFault: Error, Equatable {
     package let place: InputPlace?
     /// The beginning of the invalid record, if there is one.
     package var recordPlace: InputPlace?
+    /// Where that record ends, if that is known.
+    var recordEnd: Int?
 
-    package init(reason: String, place: InputPlace?, recordPlace: InputPlace? = nil) {
+    package init(reason: String, place: InputPlace?, recordPlace: InputPlace? = nil, recordEnd: Int? = nil) {
         self.reason = reason
         self.place = place
         self.recordPlace = recordPlace
+        self.recordEnd = recordEnd
     }
 
     /// The bytes cannot be unpacked, wherever that is found.
@@ -157,6 +160,8 @@ protocol RecordReader {
     /// The offset of the record that has begun and not ended; nil between records.
     var recordStart: Int? { get }
 
+    var lineEnd: UInt8 { get }
+
     /// After a fault: goes on with the line that begins there.
     ///
     /// - Returns: false where the records are inside of something that does not end with a line.
@@ -169,6 +174,7 @@ protocol RecordReader {
 extension RecordReader {
     mutating func flush(_ emit: RecordSink) throws(InputFault) {}
     var recordStart: Int? { nil }
+    var lineEnd: UInt8 { UInt8(ascii: "\n") }
     mutating func restart(at position: TextPosition) -> Bool { false }
     mutating func takeNotes() -> [String] { [] }
 }

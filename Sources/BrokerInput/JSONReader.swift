@@ -52,6 +52,15 @@ package struct RecordCutter: RecordReader {
 
     package var place: InputPlace { position.place }
 
+    var recordStart: Int? { recordPlace?.offset }
+
+    mutating func restart(at position: TextPosition) -> Bool {
+        guard arrayPlace == nil else { return false }
+        self.position = position
+        (state, recordPlace, begun, open) = (.between, nil, [], [])
+        return true
+    }
+
     /// Adds the next bytes and passes every complete record to `emit`.
     ///
     /// - Throws: the first fault; the records before it were passed on.

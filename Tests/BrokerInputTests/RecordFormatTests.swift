@@ -1,6 +1,8 @@
 import CLZ4
 import CZlib
+import CZstd
 import Foundation
+import TestSupport
 import Testing
 
 @testable import BrokerInput
@@ -13,6 +15,7 @@ import Testing
             ("a.xml.gz", .xml), ("/x/a.csv.lz4", .csv), ("a.JSONL.GZ", .ndjson), ("a.gz", nil), ("a", nil),
             ("a.txt", nil),
             (".csv", nil), ("-", nil), ("", nil), ("a.csv.gz.gz", nil), ("x.csv/", .csv), ("a.TSV.gz", .tsv),
+            ("a.csv.zst", .csv),
         ] as [(String, RecordFormat?)])
     func `a file's name determines its format, packed or not`(name: String, format: RecordFormat?) {
         #expect(RecordFormat(fileName: name) == format)
@@ -70,6 +73,53 @@ import Testing
         #expect(Reading(.csv, "a\n1\n", root: "b").faultText.contains("line 2, column 1 (byte 2): there is no \"b\""))
     }
 
+    @Test(
+        arguments: [
+            ("id,name\n1,a\n", "a.txt", .csv), ("id\tname\n1\ta\n", "a", .csv), ("id;name\n", "a.json", .csv),
+            ("# x\nid|name\n", "a", .csv), ("sep=;\n", "a", .csv), ("{\"a\": 1}", "a", .json),
+            (" [ {}]", "a.csv", .json),
+            ("[1, 2]", "a.txt", .json), ("[price],[total]\n1,2\n", "a.txt", .csv), ("{x},y\n1,2\n", "a.csv", .csv),
+            ("<r/>", "a.json", .xml), ("\u{FEFF}<?xml version='1.0'?><r/>", "a", .xml), ("<5,x\n", "a.csv", .csv),
+            ("a=1&b=2", "a.form", .form), ("name\nAda\n", "a.txt", .json), ("name\nAda\n", "a.csv", .csv),
+            ("a,b\n1,2\n", "a.tsv", .tsv), ("{\"a\": 1}", "a.jsonl", .ndjson), ("", "a.csv", .csv), ("", "a", .json),
+            ("\"a,b\" \"c\"\n", "a", .json), ("1 2 3\n", "a", .json),
+        ] as [(String, String, RecordFormat)])
+    func `the content determines the format, and the name where the content does not`(
+        text: String, name: String, format: RecordFormat
+    ) throws {
+        let path = try file(text)
+        defer { unlink(path) }
+        let named = RecordFormat(fileName: name)
+        #expect(RecordFormat.found(atPath: path, named: named, encoding: nil) == format)
+    }
+
+    private func table(_ text: String, pieces size: Int = 1 << 16) -> Reading {
+        Reading(.json, PiecedBytes(Array(text.utf8), size), readsTables: true)
+    }
+
+    @Test(
+        arguments: [
+            ("[1, \"a\"]", [#"{"value":1}"#, #"{"value":"a"}"#], nil),
+            (
+                "[[\"id\",\"a.b\"],[1,{\"x\":[2]}],[2,null]]", [#"{"id":1,"a.b":{"x":[2]}}"#, #"{"id":2,"a.b":null}"#],
+                nil
+            ),
+            ("[\"id\",\"a\"]\n[1,\"]\"]\n[2,[3]]\n", [#"{"id":1,"a":"]"}"#, #"{"id":2,"a":[3]}"#], nil),
+            ("[[1,\"x\"],[2,\"y\"]]", [#"{"column_1":1,"column_2":"x"}"#, #"{"column_1":2,"column_2":"y"}"#], nil),
+            ("[[\"id\"],[1],[1,2],[3]]", [#"{"id":1}"#], "this row has 2 values, and the first one has 1"),
+            ("[\"id\"]\n[1]\n{}\n", [#"{"id":1}"#], "expected an array, as the rows before it are"),
+            ("[{\"a\":1}, 5]", [#"{"a":1}"#, "5"], nil), ("[[{\"a\":1}]]", [#"[{"a":1}]"#], nil), ("[]", [], nil),
+            ("[1, {\"a\": 2}]", ["1", #"{"a": 2}"#], nil), ("{\"a\": [1]}", [#"{"a": [1]}"#], nil),
+            ("[1", [#"{"value":1}"#], "ends before the array"),
+        ] as [(String, [String], String?)])
+    func `JSON of rows and of values is a table`(text: String, records: [String], fault: String?) {
+        for size in 1...9 {
+            let reading = table(text, pieces: size)
+            #expect(reading.records == records && (reading.fault == nil) == (fault == nil), "\(reading.faultText)")
+            #expect(fault.map(reading.faultText.contains) ?? true, "\(reading.faultText)")
+        }
+    }
+
     @Test func `XML read as JSON is reported with the option to read it`() {
         #expect(Reading(.json, "<r/>").faultText.contains("saw '<' (is it XML? then: --type xml)"))
     }
@@ -83,7 +133,7 @@ import Testing
     @Test func `a stream hands over every record in its order, and then the fault`() async throws {
         let path = try file("id\n" + (1...200_000).map { "\($0)\n" }.joined() + "1,2\n")
         defer { unlink(path) }
-        let stream = RecordStream(path: path, format: .csv, root: nil)
+        let stream = RecordStream(path: path, InputReading(format: .csv))
         var count = 0
         var bytes = 0
         let fault = await #expect(throws: InputFault.self) {
@@ -104,14 +154,14 @@ import Testing
         let text = [RecordFormat.csv: "a\n1", .tsv: "a\n1", .form: "a=1", .xml: "<a>1</a>"][format] ?? "1"
         let path = try file(text)
         defer { unlink(path) }
-        let stream = RecordStream(path: path, format: format, root: nil)
+        let stream = RecordStream(path: path, InputReading(format: format))
         #expect(try await stream.next()?.records.count == 1)
         for _ in 0..<2 { #expect(try await stream.next() == nil) }
     }
 
     @Test func `a missing file, and a folder, are reported`() async {
         for (path, message) in [("/nowhere/a.csv", "No such file"), ("/tmp", "Is a directory")] {
-            let stream = RecordStream(path: path, format: .csv, root: nil)
+            let stream = RecordStream(path: path, InputReading(format: .csv))
             let fault = await #expect(throws: InputFault.self) { _ = try await stream.next() }
             #expect(fault?.reason.contains(message) == true && fault?.place == nil)
         }
@@ -139,7 +189,18 @@ import Testing
     }
 
     private static func pack(_ bytes: [UInt8], _ name: String) throws -> [UInt8] {
-        name == "gzip" ? try gzip(bytes) : lz4(bytes)
+        switch name {
+        case "gzip": return try gzip(bytes)
+        case "lz4": return lz4(bytes)
+        default:
+            let context = try #require(ZSTD_createCCtx())
+            defer { ZSTD_freeCCtx(context) }
+            ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1)
+            var packed = [UInt8](repeating: 0, count: ZSTD_compressBound(bytes.count))
+            let count = ZSTD_compress2(context, &packed, packed.count, bytes, bytes.count)
+            try #require(ZSTD_isError(count) == 0)
+            return Array(packed.prefix(count))
+        }
     }
 
     private func read(_ bytes: [UInt8], _ format: RecordFormat = .csv, pieces size: Int = 1 << 16) -> Reading {
@@ -148,7 +209,7 @@ import Testing
 
     private let table = Array(("id,name\n" + (1...5000).map { "\($0),n\($0)\n" }.joined()).utf8)
 
-    @Test(arguments: ["gzip", "lz4"]) func `packed bytes are known by their first ones, in pieces of any size`(
+    @Test(arguments: ["gzip", "lz4", "zstd"]) func `packed bytes are known by their first ones, in pieces of any size`(
         name: String
     ) throws {
         let plain = read(table)
@@ -160,7 +221,7 @@ import Testing
         }
     }
 
-    @Test(arguments: ["gzip", "lz4"]) func `a file packed in parts is read as one`(name: String) throws {
+    @Test(arguments: ["gzip", "lz4", "zstd"]) func `a file packed in parts is read as one`(name: String) throws {
         let parts =
             try Self.pack(Array(table[..<1000]), name) + Self.pack([], name) + Self.pack(Array(table[1000...]), name)
         for size in [1, 1 << 20] {
@@ -169,7 +230,8 @@ import Testing
         }
     }
 
-    @Test(arguments: ["gzip", "lz4"]) func `a truncated file is reported, after the complete records before its end`(
+    @Test(arguments: ["gzip", "lz4", "zstd"])
+    func `a truncated file is reported, after the complete records before its end`(
         name: String
     ) throws {
         let packed = try Self.pack(table, name)
@@ -182,7 +244,7 @@ import Testing
         }
     }
 
-    @Test(arguments: ["gzip", "lz4"]) func `a changed byte is reported, wherever it is`(name: String) throws {
+    @Test(arguments: ["gzip", "lz4", "zstd"]) func `a changed byte is reported, wherever it is`(name: String) throws {
         let packed = try Self.pack(table, name)
         for index in stride(from: 20, to: packed.count, by: packed.count / 37) {
             var damaged = packed
@@ -206,8 +268,10 @@ import Testing
 
     @Test(
         arguments: [
-            ([0x28, 0xB5, 0x2F, 0xFD, 0x00], "zstd -dc"), ([0xFD, 0x37, 0x7A, 0x58, 0x5A, 0x00], "xz -dc"),
-            (Array("BZh91AY&SY".utf8), "bzip2 -dc"), ([0x50, 0x4B, 0x03, 0x04], "save it as CSV"),
+            (Array("PAR1".utf8) + [0x15], "FORMAT json"), (Array("Obj".utf8) + [0x01], "fastavro FILE"),
+            (Array("SQLite format 3".utf8) + [0], "broker model import"),
+            ([0xFD, 0x37, 0x7A, 0x58, 0x5A, 0x00], "xz -dc"),
+            (Array("BZh91AY&SY".utf8), "bzip2 -dc"), ([0x50, 0x4B, 0x03, 0x04], "xlsx2csv FILE"),
             ([0x02, 0x21, 0x4C, 0x18, 0x00], "lz4 -dc"),
         ] as [([UInt8], String)])
     func `other compression formats are reported by name, with the remedy`(bytes: [UInt8], message: String) {
@@ -238,11 +302,105 @@ import Testing
     }
 }
 
+/// Inputs with lines that are no records, which are skipped.
+@Suite(.timeLimit(.minutes(5))) struct RecoveryTests {
+    private func read(
+        _ text: String, _ format: RecordFormat = .ndjson, most: Int = 100, root: String? = nil,
+        pieces size: Int = 1 << 16
+    ) -> Reading {
+        Reading(format, PiecedBytes(Array(text.utf8), size), root: root, mostRejects: most)
+    }
+
+    @Test(
+        arguments: [
+            // Half a record takes no other one with it.
+            (
+                "{\"a\":1}\n{\"a\":\n{\"a\":2}\n{\"a\":3}\n", .ndjson, ["{\"a\":1}", "{\"a\":2}", "{\"a\":3}"],
+                ["{\"a\":"], [2]
+            ),
+            ("{\"a\":[1,\r\n{\"a\":2}\r\n", .ndjson, ["{\"a\":2}"], ["{\"a\":[1,"], [1]),
+            ("{\"a\":\"x\n{\"a\":2}\n{\"a\"", .ndjson, ["{\"a\":2}"], ["{\"a\":\"x", "{\"a\""], [1, 3]),
+            ("{\n\"a\" 1\n}\n{\"a\":2}", .ndjson, ["{\"a\":2}"], ["{\n\"a\" 1\n}"], [1]),
+            (
+                "{\"a\":\"\\ud800\"}\n{\"a\":01}\n{\"a\":2}", .ndjson, ["{\"a\":2}"],
+                ["{\"a\":\"\\ud800\"}", "{\"a\":01}"], [1, 2]
+            ),
+            ("Oops!\n{\"a\":2}", .ndjson, ["{\"a\":2}"], ["Oops", "!"], [1, 1]),
+            ("[1,2\n[3]\n[4]", .ndjson, ["1", "2"], [], []),
+            (
+                "id,b\n1,2\n3\n4,5,6\n\"7\n8\",9,10\n11,12\n", .csv,
+                [#"{"id":"1","b":"2"}"#, #"{"id":"11","b":"12"}"#], ["3", "4,5,6", "\"7\n8\",9,10"], [3, 4, 5]
+            ),
+            ("id,b\n1,\"x\"y\n2,\"z\n3,c\n", .csv, [#"{"id":"3","b":"c"}"#], ["1,\"x\"y", "2,\"z"], [2, 3]),
+            ("a=1\na=%\na=3\n", .form, [#"{"a":"1"}"#, #"{"a":"3"}"#], ["a=%"], [2]),
+        ] as [(String, RecordFormat, [String], [String], [Int])])
+    func `a bad line is a reject with its place, and the next one is read`(
+        text: String, format: RecordFormat, records: [String], rejects: [String], lines: [Int]
+    ) {
+        for size in [1, 2, 3, 5, 7, 11, 100] {
+            let reading = read(text, format, pieces: size)
+            #expect(
+                reading.records == records && (reading.fault == nil) == !lines.isEmpty, "\(size): \(reading.faultText)")
+            #expect(reading.rejects.map { String(decoding: $0.text, as: UTF8.self) } == rejects)
+            #expect(reading.rejects.map { ($0.fault.recordPlace ?? $0.fault.place)?.line } == lines)
+        }
+    }
+
+    @Test func `invalid UTF-8 is a reject, and so is a value without the root`() {
+        let bytes = Array("{\"a\":\"é".utf8) + [0xFF] + Array("\"}\n{\"a\":2}\n".utf8)
+        for size in 1...9 {
+            let reading = Reading(.ndjson, PiecedBytes(bytes, size), mostRejects: 5)
+            #expect(reading.records == ["{\"a\":2}"] && reading.rejects.count == 1)
+            let csv = Reading(
+                .csv, PiecedBytes(Array("a,é\n1,".utf8) + [0xFF] + Array("\n3,4\n".utf8), size), mostRejects: 5)
+            #expect(csv.records == [#"{"a":"3","é":"4"}"#] && csv.rejects.count == 1, "\(csv.faultText)")
+        }
+        let reading = read("{\"r\":[1]}\n{\"x\":1}\n{\"r\":[2]}\n", root: "r")
+        #expect(reading.records == ["1", "2"] && reading.rejects.count == 1 && reading.fault == nil)
+    }
+
+    @Test func `only so many lines are skipped, and none of an array or after a long record`() {
+        let bad = read(String(repeating: "{\n", count: 20), most: 9)
+        #expect(
+            bad.rejects.count == 9 && bad.faultText.contains("more than 9 lines that cannot be read"),
+            "\(bad.faultText)")
+        #expect(read("[{\"a\":1},\n{\"a\" 2},\n{\"a\":3}]").faultText.contains("line 2, column 6"))
+        let long = read("{\"a\":\"" + String(repeating: "x", count: 5 << 20) + "\n{\"a\":1}\n")
+        #expect(long.rejects.isEmpty && long.fault != nil)
+        #expect(read("{\"a\" 1}\n{\"a\":2}\n", most: 0).fault != nil)
+    }
+
+    /// Whatever bytes come, in whatever pieces: the same records and rejects.
+    @Test func `random bad lines`() {
+        var generator = SeededGenerator()
+        let parts = [
+            "{\"a\":1}", "{", "}", "[", "]", "\"", ",", "a", "1", "\n", "\n", "\r\n", "\\", "é", "{\"b\":[2]}\n",
+        ]
+        for _ in 0..<2_000 {
+            let text = (0..<Int.random(in: 1...16, using: &generator)).map { _ in
+                parts.randomElement(using: &generator)!
+            }
+            .joined()
+            for format in [RecordFormat.ndjson, .csv, .form] {
+                let whole = read(text, format)
+                for size in 1...5 {
+                    let other = read(text, format, pieces: size)
+                    #expect(
+                        whole.records == other.records && whole.faultText == other.faultText
+                            && whole.rejects.map(\.text) == other.rejects.map(\.text),
+                        "\(format) \(text.debugDescription) \(size)")
+                }
+            }
+        }
+    }
+}
+
 /// The records and the end of an input.
 struct Reading {
     var records: [String] = []
     var places: [InputPlace] = []
     var notes: [String] = []
+    var rejects: [InputReject] = []
     var fault: InputFault?
 
     var lines: [Int] { places.map(\.line) }
@@ -262,12 +420,14 @@ struct Reading {
 
     init(
         _ format: RecordFormat, _ source: any ByteSource, root: String? = nil, csv: CSVOptions = CSVOptions(),
-        encoding: TextEncoding? = nil, limits: RecordLimits = .ofJobs
+        encoding: TextEncoding? = nil, mostRejects: Int = 0, readsTables: Bool = false, limits: RecordLimits = .ofJobs
     ) {
         var records: [InputRecord] = []
-        let reader = InputReader(
-            format, source, root: root.flatMap(RecordRoot.init), csv: csv, encoding: encoding, limits: limits)
-        defer { notes = reader.takeNotes() }
+        var reading = InputReading(format: format, root: root.flatMap(RecordRoot.init))
+        (reading.csv, reading.encoding) = (csv, encoding)
+        (reading.mostRejects, reading.readsTables) = (mostRejects, readsTables)
+        let reader = InputReader(source, reading, limits: limits)
+        defer { (notes, rejects) = (reader.takeNotes(), reader.takeRejects()) }
         do throws(InputFault) {
             while try reader.next({ records.append($0) }) {}
         } catch {

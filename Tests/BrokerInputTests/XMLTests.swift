@@ -297,7 +297,7 @@ import Testing
         var before: Int?
         var count = 0
         do throws(InputFault) {
-            let reader = InputReader(.xml, source, root: RecordRoot("r.e"))
+            let reader = InputReader(source, InputReading(format: .xml, root: RecordRoot("r.e")))
             let note: RecordSink = { _ in
                 count += 1
                 if before == nil { before = source.bytesRead }

@@ -55,4 +55,60 @@ import Testing
         let names = try rows("SELECT name FROM pragma_table_info('Item')")
         #expect(names[1].hasPrefix("How_satisfied_are_you_with_the_service") && names[1].utf8.count <= 120)
     }
+
+    @Test func `a line that is no record is skipped where that is asked for, and its text is in the file of rejects`()
+        throws
+    {
+        try programs.write("{\"id\":1}\n{\"id\":2,\n{\"id\":3}\n{\"id\":\"\\ud800\"}\n{\"id\":5", to: "a.ndjson")
+        let result = try submit(["--on-invalid", "skip", "--rejects", "r.ndjson", "--json", "a.ndjson"])
+        #expect(result.status == 3, "\(result.complaints)")
+        #expect(
+            result.output.contains(#""code":"unreadable""#) && result.output.contains(#""file":"a.ndjson","line":2"#))
+        #expect(try rows("SELECT id FROM Item") == ["1", "3"])
+        let rejects = try String(contentsOfFile: programs.path("r.ndjson"), encoding: .utf8).split(separator: "\n")
+        #expect(rejects.count == 3 && rejects[0].hasPrefix(#"{"text":"{\"id\":2,","code":"unreadable","message":"#))
+        #expect(rejects[2].hasSuffix(#""file":"a.ndjson","line":5}"#), "\(rejects)")
+        let failed = try submit(["a.ndjson"], "b")
+        #expect(failed.status == 1 && failed.complaints.contains("a.ndjson, line 3, column 1"), "\(failed.complaints)")
+        let many = try submit(["--on-invalid", "skip", "--max-unreadable", "2", "a.ndjson"], "c")
+        #expect(
+            many.status == 1 && many.complaints.contains("more than 2 lines that cannot be read"), "\(many.complaints)")
+        let checked = try submit(["--check", "a.ndjson"])
+        #expect(
+            checked.status == 1 && checked.complaints.contains("a.ndjson, line 4: unreadable"), "\(checked.complaints)")
+    }
+
+    @Test func `the content says what a file is, and tables of JSON are records`() throws {
+        try programs.write("id,a\n1,x\n", to: "a.txt")
+        #expect(try submit(["a.txt"]).status == 0)
+        try programs.write("[\"id\",\"a\"]\n[2,\"y\"]\n", to: "a.ndjson")
+        let rows = try submit(["a.ndjson"])
+        #expect(
+            rows.status == 0 && rows.complaints.contains("the first row names the fields: id, a"), "\(rows.complaints)")
+        #expect(try self.rows("SELECT id, a FROM Item") == ["1|x", "2|y"])
+        let piped = try programs.shell(
+            "echo '[1, 2]' | \(programs.executable("broker").path) submit --entity Item --store b.sqlite")
+        #expect(piped.status == 0, "\(piped.complaints)")
+        #expect(try self.rows("SELECT value FROM Item", "b") == ["1", "2"])
+        try programs.write("PAR1\u{15}", to: "a.parquet")
+        let parquet = try submit(["a.parquet"], "c")
+        #expect(parquet.status == 1 && parquet.complaints.contains("duckdb -c"), "\(parquet.complaints)")
+    }
+
+    @Test func `a pipe that does not end is stored as it comes, and none of it twice`() throws {
+        mkfifo(programs.path("pipe"), 0o600)
+        let broker = programs.executable("broker").path
+        let process = try programs.start("\(broker) submit --entity Item --store a.sqlite --flush 50ms pipe")
+        let pipe = try #require(FileHandle(forWritingAtPath: programs.path("pipe")))
+        // Less than a record, a record, and two at once.
+        for (text, ids) in [("{\"id\":", []), ("1}\n", ["1"]), ("{\"id\":2}{\"id\":3}\n", ["1", "2", "3"])] {
+            try pipe.write(contentsOf: Data(text.utf8))
+            func isStored() -> Bool { (try? rows("SELECT id FROM Item ORDER BY id")) == ids }
+            while !ids.isEmpty, !isStored(), process.isRunning { sched_yield() }
+        }
+        try pipe.close()
+        process.waitUntilExit()
+        #expect(process.terminationStatus == 0)
+        #expect(try rows("SELECT id FROM Item ORDER BY id") == ["1", "2", "3"])
+    }
 }

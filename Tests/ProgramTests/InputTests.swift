@@ -39,14 +39,14 @@ import Testing
             """)
     }
 
-    @Test(arguments: ["", ".gz", ".lz4"]) func `files of every format are submitted alike, packed or not`(
+    @Test(arguments: ["", ".gz", ".lz4", ".zst"]) func `files of every format are submitted alike, packed or not`(
         packing: String
     ) throws {
         for input in Self.inputs {
             let programs = try Programs()
             _ = try programs.startServer()
             try programs.write(input.text, to: input.name)
-            let packer = ["": "true", ".gz": "gzip", ".lz4": "lz4 -q -m"][packing] ?? ""
+            let packer = ["": "true", ".gz": "gzip", ".lz4": "lz4 -q -m", ".zst": "zstd -q"][packing] ?? ""
             try #require(try programs.shell("\(packer) \(input.name)").status == 0)
             let result = try submit(programs, input.arguments + [input.name + packing])
             #expect(result.status == 0, "\(input.name): \(result.complaints)")
@@ -54,21 +54,21 @@ import Testing
         }
     }
 
-    @Test func `standard input needs a type, and its packing is known by the first bytes`() throws {
+    @Test func `the format of standard input, and its packing, are known by the first bytes`() throws {
         let programs = try Programs()
         _ = try programs.startServer()
         let broker = programs.executable("broker").path + " submit --socket broker.sock --entity Employee"
         for (index, packer) in ["cat", "gzip -c", "lz4 -c"].enumerated() {
             try programs.write("id,name\n\(index),x\n", to: "piped")
-            let result = try programs.shell("\(packer) piped | \(broker) --type csv")
+            let result = try programs.shell("\(packer) piped | \(broker)")
             #expect(result.status == 0, "\(result.complaints)")
         }
         #expect(try stored(programs) == ["0|x|NULL|NULL", "1|x|NULL|NULL", "2|x|NULL|NULL"])
         // A type that is given is taken, whatever the name says.
         try programs.write("id=4", to: "form.csv")
         #expect(try submit(programs, ["--type", "form", "form.csv"]).status == 0)
-        let untyped = try programs.shell("echo '<r/>' | \(broker)")
-        #expect(untyped.status == 1 && untyped.complaints.contains("--type xml"), "\(untyped.complaints)")
+        let wrong = try programs.shell("echo '<r/>' | \(broker) --type json")
+        #expect(wrong.status == 1 && wrong.complaints.contains("--type xml"), "\(wrong.complaints)")
         let unknown = try submit(programs, ["--type", "yaml", "form.csv"])
         #expect(unknown.status == 2 && unknown.complaints.contains("ndjson"), "\(unknown.complaints)")
     }

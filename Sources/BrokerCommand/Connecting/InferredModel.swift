@@ -338,7 +338,7 @@ struct SampleRecords {
             entity: entity, readsTexts: sources.contains(where: \.format.readsTexts), givenKeys: givenKeys)
         for source in sources {
             do {
-                if source.path == "-" { try await lookAhead(source) } else { try await look(at: source) }
+                if source.isPipe { try await lookAhead(source) } else { try await look(at: source) }
             } catch is Enough {
                 isComplete = false
                 return
@@ -366,16 +366,30 @@ struct SampleRecords {
         }
     }
 
+    /// Looks at what a pipe has, and waits for a whole record if it has none.
     private mutating func lookAhead(_ source: RecordSource) async throws {
-        let (beginning, isAll) = StandardInput.readAhead(Self.mostInput)
-        if !isAll { isComplete = false }
-        let copy = try UnnamedFile()
-        defer { withExtendedLifetime(copy) {} }
-        try beginning.withUnsafeBytes { try copy.append($0) }
-        // Where it is cut there is a fault, after whole records.
-        var copied = source
-        (copied.path, copied.title) = (copy.path, source.name)
-        try await look(at: copied)
+        var waits = false
+        while true {
+            let (beginning, isAll) = PipeInput.readAhead(
+                source.path, Self.mostInput, patience: source.patience ?? -1, waits: waits)
+            let isLast = isAll || beginning.count >= Self.mostInput
+            let copy = try UnnamedFile()
+            defer { withExtendedLifetime(copy) {} }
+            try beginning.withUnsafeBytes { try copy.append($0) }
+            var part = source
+            (part.path, part.title, part.patience) = (copy.path, source.name, nil)
+            do {
+                // Where it is cut there is a fault, after whole records.
+                try await look(at: part)
+            } catch let fault as InputFault where !isLast && fault.place?.offset ?? .max >= beginning.count {
+                if inference.recordCount > 0 { throw fault }
+            }
+            guard !isLast, inference.recordCount == 0 else {
+                isComplete = isAll
+                return
+            }
+            waits = true
+        }
     }
 
     private mutating func observe(_ record: InputRecord) throws {

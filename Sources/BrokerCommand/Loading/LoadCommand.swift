@@ -395,10 +395,9 @@ struct LoadRecordOptions: ParsableArguments {
     }
 
     func source(of page: Page, _ body: UnnamedFile, root: RecordRoot?, maximumBytes: Int) -> RecordSource {
-        let format =
-            format.type ?? RecordFormat(mediaType: page.mediaType)
-            ?? RecordFormat(fileName: page.url.lastPathComponent) ?? .json
-        var source = self.format.source(body.path, format: format, root: self.format.root ?? root)
+        let name = RecordFormat(mediaType: page.mediaType) ?? RecordFormat(fileName: page.url.lastPathComponent)
+        var source = format.source(body.path, named: name, root: format.root ?? root)
+        source.reading.readsTables = reading.entity != nil
         source.title = page.url.absoluteString
         source.maximumBytes = maximumBytes
         return source

@@ -251,7 +251,7 @@ struct ModelImportCommand: AsyncParsableCommand {
             let document = try ModelFile(input.files + more).readOrComplain().document
             return try Program.say(document.described(by: document.notes), isCompact: json)
         }
-        let samples = try await SampleRecords(of: input.sources, entity: entity)
+        let samples = try await SampleRecords(of: input.sources.map(\.readingTables), entity: entity)
         guard samples.inference.recordCount > 0 else {
             throw CommandFailure(.failed, "There is no record in the input to infer a model from.")
         }

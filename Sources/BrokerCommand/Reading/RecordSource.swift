@@ -9,15 +9,29 @@ import Synchronization
 struct RecordSource: Sendable {
     /// `-` is standard input.
     var path: String
-    let format: RecordFormat
-    /// Where in each value the records are; nil when the values are the records, or arrays of them.
-    var root: RecordRoot?
-    var csv = CSVOptions()
-    var encoding: TextEncoding?
+    var reading: InputReading
     /// More, unpacked, are a fault.
     var maximumBytes = Int.max
+    /// Milliseconds after which an idle batch is handed over when no bytes come; nil waits for them.
+    var patience: Int32?
     /// For messages, where the path says nothing.
     var title: String?
+
+    var format: RecordFormat { reading.format }
+
+    var root: RecordRoot? {
+        get { reading.root }
+        set { reading.root = newValue }
+    }
+
+    /// The records are of one entity, so JSON may be a table of them.
+    var readingTables: RecordSource {
+        var source = self
+        source.reading.readsTables = true
+        return source
+    }
+
+    var isPipe: Bool { PipeInput.isPipe(path) }
 
     /// Hands each record to `take`.
     ///
@@ -32,8 +46,7 @@ struct RecordSource: Sendable {
     ///
     /// - Throws: an `InputFault`, once all records before it were handed over; or what `take` throws.
     func forEachBatch(_ take: (RecordStream.Batch) async throws -> Void) async throws {
-        let stream = RecordStream(
-            path: path, format: format, root: root, csv: csv, encoding: encoding, maximumBytes: maximumBytes)
+        let stream = RecordStream(path: path, reading, maximumBytes: maximumBytes, patience: patience)
         while let batch = try await stream.next() {
             for note in batch.notes { InputNotes.report("\(name): \(note)") }
             try await take(batch)
@@ -65,7 +78,7 @@ struct InputOptions: ParsableArguments {
 
     func sources(root: RecordRoot?) -> [RecordSource] {
         (files.isEmpty ? ["-"] : files).map {
-            format.source($0, format: format.type ?? RecordFormat(fileName: $0) ?? .json, root: root)
+            format.source($0, named: RecordFormat(fileName: $0), root: root)
         }
     }
 }
@@ -74,8 +87,9 @@ struct RecordFormatOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             """
-            The format of the input. Default: by the file's name (.json, .ndjson, .jsonl, .csv, .tsv, .form, .xml, each \
-            also followed by .gz or .lz4), else json. Input compressed by gzip or lz4 is always decompressed.
+            The format of the input. Default: by its first bytes; where these do not show it, by the file's name (.json, \
+            .ndjson, .jsonl, .csv, .tsv, .form, .xml, each also followed by .gz, .lz4 or .zst). Input compressed by gzip, \
+            lz4 or zstd is always decompressed.
             """))
     var type: RecordFormat?
 
@@ -90,8 +104,20 @@ struct RecordFormatOptions: ParsableArguments {
 
     @OptionGroup var text: TextOptions
 
-    func source(_ path: String, format: RecordFormat, root: RecordRoot?) -> RecordSource {
-        RecordSource(path: path, format: format, root: root, csv: text.csv, encoding: text.encoding)
+    @Option(
+        help: .value(
+            "count", "With --on-invalid skip: the maximum number of lines that are skipped because they cannot be read."
+        ))
+    var maxUnreadable = 1_000
+
+    mutating func validate() throws { try checkRange("--max-unreadable", maxUnreadable, in: 0...Int.max) }
+
+    /// - Parameter name: the format that something else than the content shows.
+    func source(_ path: String, named name: RecordFormat?, root: RecordRoot?) -> RecordSource {
+        let format = type ?? RecordFormat.found(atPath: path, named: name, encoding: text.encoding)
+        var reading = InputReading(format: format, root: root)
+        (reading.csv, reading.encoding) = (text.csv, text.encoding)
+        return RecordSource(path: path, reading: reading)
     }
 }
 

@@ -158,6 +158,8 @@ enum JobPlace: Sendable, Equatable {
     case key(Int, text: String)
     /// Records of one input, counted from 1 in it. Of one record, the line on which it begins.
     case records(ClosedRange<Int>, of: String, line: Int? = nil)
+    /// A line that is no record; nil where it is unknown.
+    case line(Int?, of: String)
 
     var text: String {
         switch self {
@@ -166,6 +168,7 @@ enum JobPlace: Sendable, Equatable {
         case .key(let number, let text): "key \(number) (\(text))"
         case .records(let records, let input, let line?): "\(input), line \(line) (record \(records.lowerBound))"
         case .records(let records, let input, nil): "\(records.recordText) of \(input)"
+        case .line(let line, let input): input + (line.map { ", line \($0)" } ?? "")
         }
     }
 
@@ -174,6 +177,9 @@ enum JobPlace: Sendable, Equatable {
         switch self {
         case .job, .message: break
         case .key(let position, _): writer.member("key", position)
+        case .line(let line, let input):
+            writer.member("file", input)
+            writer.member("line", line)
         case .records(let records, let input, let line):
             writer.member("file", input)
             if let line {

@@ -144,6 +144,16 @@ final class JobTally: Sendable {
         }
     }
 
+    /// A line of the input is no record, and was skipped.
+    func unreadable(_ reject: InputReject, of input: Int) {
+        state.withLock { state in
+            let name = state.inputs[input].name
+            state.summary.skip(reject, at: .line(reject.fault.recordPlace?.line ?? reject.fault.place?.line, of: name))
+            if state.status == .success { state.status = .rejected }
+            rejects?.add(reject, of: name)
+        }
+    }
+
     /// No record of the input is wanted, so it is not read.
     func excluded(_ input: Int) {
         state.withLock { ($0.inputs[input].hasEnded, $0.inputs[input].isExcluded) = (true, true) }

@@ -289,7 +289,7 @@ struct SyncCommand: AsyncParsableCommand {
         abstract: "Processes records, then deletes the objects that match and were not among them.",
         discussion: """
             The input is JSON (an array of records, or records one after the other), CSV with a header, forms or XML, \
-            packed by gzip or lz4 or not, of all files together; see --type. It is one job, which takes effect whole \
+            packed by gzip, lz4 or zstd or not, of all files together; see --type. It is one job, which takes effect whole \
             or not at all, unless it is larger than --batch-bytes: then it is several, and the last one deletes. After \
             a fault of the input nothing is sent, and when something is wrong with any record, nothing is deleted. An \
             input without records needs --empty, since it deletes all that matches, and a pipe that broke looks the \
@@ -364,7 +364,7 @@ struct SyncCommand: AsyncParsableCommand {
             onInterruption: options.interruption(of: tally, readsStandardInput: input.readsStandardInput)
         ) { broker in
             var run = SyncRun(self, broker, tally)
-            return try await run.run(sources)
+            return try await run.run(sources.map(\.readingTables))
         }
         try options.end(state, countsRecords: true, rejects)
     }

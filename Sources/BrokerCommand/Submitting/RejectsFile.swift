@@ -1,5 +1,6 @@
 import Broker
 import BrokerCommandLine
+import BrokerInput
 import BrokerJSON
 import Glibc
 import Synchronization
@@ -13,6 +14,8 @@ final class RejectsFile: Sendable {
         /// Bytes of whole lines.
         var length: off_t
         var count = 0
+        /// Lines of an input that are no records.
+        var textCount = 0
         /// Those among them that have an error of their own.
         var faultyCount = 0
         /// Why a line is missing.
@@ -86,6 +89,26 @@ final class RejectsFile: Sendable {
         write(lines, count: written.count, faultyCount: found.count)
     }
 
+    /// Adds a line of the input that is no record.
+    func add(_ reject: InputReject, of file: String) {
+        var writer = JSONWriter()
+        writer.object { writer in
+            if reject.isJSON {
+                writer.key("record")
+                writer.raw(
+                    reject.text.map { $0 == UInt8(ascii: "\n") || $0 == UInt8(ascii: "\r") ? UInt8(ascii: " ") : $0 })
+            } else {
+                writer.member("text", String(decoding: reject.text, as: UTF8.self))
+            }
+            writer.member("code", BrokerError.Code.unreadable.rawValue)
+            writer.member("message", reject.fault.reason)
+            writer.member("file", file)
+            writer.nullable("line", (reject.fault.recordPlace ?? reject.fault.place)?.line)
+        }
+        write(writer.bytes + [UInt8(ascii: "\n")], count: 1, faultyCount: 1)
+        if !reject.isJSON { state.withLock { $0.textCount += 1 } }
+    }
+
     private static func write(
         _ record: [UInt8], _ faults: [(fault: Completion.Rejection, path: String)], _ place: JobPlace,
         to lines: inout [UInt8]
@@ -151,7 +174,11 @@ final class RejectsFile: Sendable {
         if count > 0 {
             let those = Program.counted(count, "record")
             let place = count == faultyCount ? "at fault in \(path)" : "in \(path), \(faultyCount) of them at fault"
-            Program.report("broker: \(those) \(place); when they are corrected, submit it with --root record")
+            let texts =
+                state.textCount == 0
+                ? ""
+                : " (\(Program.counted(state.textCount, "line")) that could not be read: put \"record\" in the place of \"text\")"
+            Program.report("broker: \(those) \(place)\(texts); when they are corrected, submit it with --root record")
         }
         if state.length == 0, isRegular { unlink(path) }
         return state.failure == nil

@@ -1,6 +1,7 @@
 import Broker
 import BrokerClient
 import BrokerCommandLine
+import BrokerInput
 import BrokerJSON
 
 /// The effect of all jobs of a submission together.
@@ -29,7 +30,10 @@ struct SubmissionSummary {
     /// Rejections that the server did not list.
     private var unlistedCount: Int { warnings.count(of: .rejectedNotListed) }
 
-    var rejectedCount: Int { changes.values.reduce(0) { $0 + $1.rejected } }
+    /// Lines of the input that are no records.
+    private var unreadableCount = 0
+
+    var rejectedCount: Int { changes.values.reduce(unreadableCount) { $0 + $1.rejected } }
 
     mutating func add(_ completion: Completion, records: Int, at place: (_ path: String?) -> JobPlace) {
         jobs += 1
@@ -42,6 +46,12 @@ struct SubmissionSummary {
         }
         rejections += completion.rejections.map { (place($0.path), $0) }
         for warning in completion.warnings { warnings.add(warning) }
+    }
+
+    /// Notes a line of the input that cannot be read.
+    mutating func skip(_ reject: InputReject, at place: JobPlace) {
+        unreadableCount += 1
+        rejections.append((place, Completion.Rejection(code: .unreadable, message: reject.fault.reason)))
     }
 
     /// - Parameter order: where what failed begins: the input's number and the record's.
@@ -92,6 +102,11 @@ struct SubmissionSummary {
         for line in examples.lines(of: changes) { try Program.say(line) }
         let repeated = duplicates > 0 ? ", \(duplicates) of them applied before" : ""
         let those = countsRecords ? "\(Program.counted(records, "record")) in " : ""
+        if unreadableCount > 0 {
+            Program.report(
+                "broker: \(Program.counted(unreadableCount, "line")) could not be read and \(unreadableCount == 1 ? "was" : "were") skipped",
+                .warning)
+        }
         guard !isTrial else {
             let alone = trials > 1 ? ", each by itself, so that none sees those before it" : ""
             return try Program.say(
@@ -153,6 +168,11 @@ struct SubmissionSummary {
             }
         }
     }
+}
+
+extension BrokerError.Code {
+    /// The command's own: a line of an input is no record.
+    static let unreadable = BrokerError.Code(rawValue: "unreadable")
 }
 
 extension Completion.Changes {

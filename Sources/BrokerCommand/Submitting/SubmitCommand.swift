@@ -15,7 +15,7 @@ struct SubmitCommand: AsyncParsableCommand {
         abstract: "Submits records from files or standard input, awaits them and prints a summary.",
         discussion: """
             The input is JSON (an array of records, or records one after the other), CSV with a header, forms or XML, \
-            packed by gzip or lz4 or not; see --type. Large inputs are cut into jobs, of which up to --max-in-flight \
+            packed by gzip, lz4 or zstd or not; see --type. Large inputs are cut into jobs, of which up to --max-in-flight \
             are in flight; each job takes effect or fails as a whole, in the order of the input. The records before a \
             fault of the input are submitted, and so are the other files; the summary then lists what is committed, \
             and the command that submits the rest. For example: curl -s https://api.example.com/employees | broker \
@@ -44,6 +44,14 @@ struct SubmitCommand: AsyncParsableCommand {
 
     @Option(help: .value("count", "The maximum number of jobs in flight."))
     var maxInFlight = 16
+
+    @Option(
+        help: ArgumentHelp(
+            """
+            Send the records of a pipe that are there when no others have come for that time, and infer a model from them. \
+            Default: 1s; without it with --id and --resume, whose jobs must be the same the next time.
+            """, valueName: "time"))
+    var flush: TimeSpan?
 
     @Option(
         help: """
@@ -102,6 +110,7 @@ struct SubmitCommand: AsyncParsableCommand {
         try checkRange("--batch-records", batchRecords, in: 1...10_000_000)
         try checkRange("--batch-bytes", batchBytes, in: 1...ByteSize(1 << 30))
         try checkRange("--max-in-flight", maxInFlight, in: 1...100_000)
+        if let flush { try checkRange("--flush", flush, in: .milliseconds(1)...TimeSpan.seconds(86_400)) }
         try checkRange("--skip", skip, in: 0...Int.max)
         try checkRange("--take", take, in: 1...Int.max)
         if let first = input.files.first, reading.takesEntity(first) { input.files.removeFirst() }
@@ -130,7 +139,7 @@ struct SubmitCommand: AsyncParsableCommand {
     }
 
     mutating func run() async throws {
-        var sources = input.sources
+        var sources = sources(root: input.format.root)
         var inferred: InferredModel?
         if reading.mayInfer(connection), let store = connection.store, let entity = reading.entity {
             let samples = try await InferredModel(
@@ -138,7 +147,7 @@ struct SubmitCommand: AsyncParsableCommand {
                 evolves: evolve)
             inferred = samples
             inferredMapping = samples.mapping
-            sources = input.sources(root: input.format.root ?? samples.root)
+            sources = self.sources(root: input.format.root ?? samples.root)
         }
         let rejects = try rejects.map { try RejectsFile($0, appends: resume) }
         let sizes = sources.compactMap(\.byteCount)
@@ -173,6 +182,19 @@ struct SubmitCommand: AsyncParsableCommand {
         if report.status != .success { throw CommandFailure(report.status) }
     }
 
+    private func sources(root: RecordRoot?) -> [RecordSource] {
+        input.sources(root: root).map { source in
+            var source = source
+            source.reading.readsTables = reading.entity != nil
+            source.reading.mostRejects = policy == .skip ? input.format.maxUnreadable : 0
+            source.patience = source.isPipe ? flushTime.map { Int32(clamping: Int($0.exactSeconds * 1_000)) } : nil
+            return source
+        }
+    }
+
+    /// The number of the jobs with --id, and the content of those with --resume, do not depend on time.
+    fileprivate var flushTime: TimeSpan? { flush ?? (id == nil && !resume ? .seconds(1) : nil) }
+
     /// The job of gathered records: JSON text.
     fileprivate var job: @Sendable (RawJSON) -> Job {
         { [self] json in
@@ -198,6 +220,8 @@ private struct SubmitRun {
     /// Records of this input that were skipped.
     private var skipped = 0
     private var gathered: GatheredRecords
+    /// When the first of them was gathered.
+    private var begun: ContinuousClock.Instant?
 
     /// As many records as are wanted have been read.
     private struct Enough: Error {}
@@ -229,7 +253,9 @@ private struct SubmitRun {
         do {
             do {
                 try await source.forEachBatch { batch in
+                    for reject in batch.rejects { stream.tally.unreadable(reject, of: input) }
                     for record in batch.records { try await take(record, of: source, input) }
+                    if source.patience != nil, isDue(batch) { try await send(source, input) }
                     noteRead(input, bytes: batch.bytesRead - bytes)
                     bytes = batch.bytesRead
                 }
@@ -257,9 +283,16 @@ private struct SubmitRun {
             skipped += 1
             gathered.skip()
         } else {
+            if gathered.count == 0, source.patience != nil { begun = .now }
             gathered.append(record)
             toTake = toTake.map { $0 - 1 }
         }
+    }
+
+    /// The records of a pipe wait no longer for others.
+    private func isDue(_ batch: RecordStream.Batch) -> Bool {
+        guard gathered.count > 0, let begun, let patience = command.flushTime else { return false }
+        return batch.isIdle || ContinuousClock.now - begun >= patience.duration
     }
 
     private func noteRead(_ input: Int, bytes: Int = 0) {

@@ -241,7 +241,7 @@ private struct Reading {
     init(_ format: RecordFormat, _ bytes: [UInt8], _ root: RecordRoot?, pieces size: Int) throws {
         var found: [InputRecord] = []
         do throws(InputFault) {
-            let reader = InputReader(format, PiecedBytes(bytes, size), root: root)
+            let reader = InputReader(PiecedBytes(bytes, size), InputReading(format: format, root: root))
             while try reader.next({ found.append($0) }) {}
         } catch {
             fault = error
