@@ -36,10 +36,8 @@ package final class InputReader {
     private let decoded: DecodedBytes?
     private var reader: any RecordReader
     private let reading: InputReading
-    /// Where the records are in each value of the reader's.
+    /// Where the records are in each record of the reader; nil if it finds them itself.
     private let root: RecordRoot?
-    /// A value occurs in the input in this form, so that positions in it are positions there.
-    private let isWritten: Bool
     private var isOver = false
     private var rejects: [InputReject] = []
     private var rejectCount = 0
@@ -59,13 +57,13 @@ package final class InputReader {
         decoded =
             format == .xml ? nil : DecodedBytes(bytes, encoding: reading.encoding, mayBeWestern: isTable)
         self.bytes = decoded ?? bytes
-        self.root = format == .xml ? nil : root
-        isWritten = !format.readsTexts
+        self.root = format.readsTexts && format != .xml ? root : nil
         reader =
             switch format {
             case .json, .ndjson:
                 root == nil && reading.readsTables
-                    ? JSONTableReader(limits: limits) : RecordCutter(opensArrays: root == nil, limits: limits)
+                    ? JSONTableReader(limits: limits)
+                    : RecordCutter(opensArrays: root == nil, root: root, limits: limits)
             case .csv: CSVReader(reading.csv, limits: limits)
             case .tsv: CSVReader(reading.csv.preferringTab, limits: limits)
             case .form: FormReader(limits: limits)
@@ -122,7 +120,7 @@ package final class InputReader {
     private func take(_ record: InputRecord, _ emit: RecordSink) throws(InputFault) {
         guard reading.mostRejects > 0 else {
             guard let root else { return try emit(record) }
-            return try record.records(below: root, isWritten: isWritten, emit)
+            return try record.records(below: root, emit)
         }
         var isJSON = false
         do throws(InputFault) {
@@ -130,7 +128,7 @@ package final class InputReader {
             isJSON = true
             let sound = InputRecord(json: record.json, place: record.place, isSound: true)
             guard let root else { return try emit(sound) }
-            try sound.records(below: root, isWritten: isWritten, emit)
+            try sound.records(below: root, emit)
         } catch {
             try reject(error, Array(record.json), isJSON: isJSON)
         }
@@ -166,7 +164,8 @@ package final class InputReader {
                 try read(chunk, isLast: isOver, emit)
                 return retain(chunk, at: offset)
             } catch {
-                guard rejectCount <= reading.mostRejects, let start = (error.recordPlace ?? error.place)?.offset,
+                guard rejectCount <= reading.mostRejects,
+                    let start = (error.valuePlace ?? error.recordPlace ?? error.place)?.offset,
                     start >= retainedOffset
                 else { throw error }
                 retained += chunk
@@ -211,7 +210,7 @@ package final class InputReader {
             guard retained.count <= Self.mostRetained else { throw fault }
             return nil
         }
-        let place = fault.recordPlace ?? fault.place ?? reader.place
+        let place = fault.valuePlace ?? fault.recordPlace ?? fault.place ?? reader.place
         let lines = retained[..<rest].count { $0 == lineEnd }
         guard reader.restart(at: TextPosition(line: place.line + lines, offset: retainedOffset + rest)) else {
             throw fault
@@ -227,15 +226,10 @@ package final class InputReader {
 
 extension InputRecord {
     /// Passes on the records below the root of this value.
-    fileprivate func records(below root: RecordRoot, isWritten: Bool, _ emit: RecordSink) throws(InputFault) {
+    fileprivate func records(below root: RecordRoot, _ emit: RecordSink) throws(InputFault) {
         let document = try parsed()
         defer { withExtendedLifetime(document) {} }
-        var place = place
-        var offset = 0
-        func record(_ element: JSONValue, _ key: JSONValue?) -> InputRecord {
-            let start = (key ?? element).offset
-            if isWritten { place = place.advanced(over: json.dropFirst(offset).prefix(start - offset)) }
-            offset = start
+        func record(_ element: JSONValue, _ key: JSONValue? = nil) -> InputRecord {
             guard let key else { return InputRecord(json: element.jsonText, place: place, isSound: true) }
             var writer = JSONWriter(capacity: element.bytes.count + key.bytes.count + 8)
             writer.object { writer in
@@ -244,21 +238,19 @@ extension InputRecord {
             }
             return InputRecord(json: writer.bytes[...], place: place, isSound: true)
         }
-        let recordPlace = self.place
         do throws(InputFault) {
             try root.forEachValue(in: document.root) { found, key throws(InputFault) in
                 guard key == nil, found.kind == .array else { return try emit(record(found, key)) }
                 for element in found.elements {
                     if element.kind == .array {
-                        for inner in element.elements { try emit(record(inner, nil)) }
+                        for inner in element.elements { try emit(record(inner)) }
                     } else {
-                        try emit(record(element, nil))
+                        try emit(record(element))
                     }
                 }
             }
         } catch {
-            throw error.place == nil
-                ? InputFault(reason: error.reason, place: recordPlace, recordPlace: recordPlace) : error
+            throw error.place == nil ? InputFault(reason: error.reason, place: place, recordPlace: place) : error
         }
     }
 }

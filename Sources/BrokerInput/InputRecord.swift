@@ -92,6 +92,8 @@ package struct InputFault: Error, Equatable {
     package let place: InputPlace?
     /// The beginning of the invalid record, if there is one.
     package var recordPlace: InputPlace?
+    /// The beginning of the value around that record.
+    var valuePlace: InputPlace?
     /// Where that record ends, if that is known.
     var recordEnd: Int?
 
@@ -224,8 +226,31 @@ package struct RecordRoot: Sendable {
             for element in value.elements { try forEachValue(in: element, at: depth, body) }
             return
         }
-        let where_ = depth == 0 ? "" : " at \(path(tokens[..<depth]))"
-        throw InputFault(reason: "there is no \"\(token)\"\(where_)\(Self.remedy(value))", place: nil)
+        let instead =
+            value.kind == .object
+            ? Instead.keys(value.members.prefix(Self.namedKeys).map { $0.key.string ?? "" }) : .kind(value.kind)
+        throw InputFault(reason: missing(depth, instead), place: nil)
+    }
+
+    /// What is there instead of a part of the root.
+    enum Instead {
+        case keys([String])
+        case kind(JSONValue.Kind)
+    }
+
+    /// The token is the last one, and stands for all members of an object.
+    func isMembers(_ depth: Int) -> Bool { depth == tokens.count - 1 && isMap }
+
+    func missing(_ depth: Int, _ instead: Instead) -> String {
+        let place = depth == 0 ? "" : " at \(path(tokens[..<depth]))"
+        let remedy =
+            switch instead {
+            case .keys(let keys) where keys.isEmpty: ", only an empty object"
+            case .keys(let keys):
+                "; there \(keys.count == 1 ? "is" : "are") \(keys.map { "\"\($0)\"" }.joined(separator: ", "))"
+            case .kind(let kind): ", only \(kind.phrase)"
+            }
+        return "there is no \"\(tokens[depth])\"\(place)\(remedy)"
     }
 
     private func child(_ token: String, of value: JSONValue) -> JSONValue? {
@@ -239,17 +264,7 @@ package struct RecordRoot: Sendable {
     }
 
     /// The maximum number of an object's keys in a message.
-    private static let namedKeys = 10
-
-    private static func remedy(_ value: JSONValue) -> String {
-        switch value.kind {
-        case .object:
-            let keys = value.members.prefix(namedKeys).map { "\"\($0.key.string ?? "")\"" }
-            guard !keys.isEmpty else { return ", only an empty object" }
-            return "; there \(keys.count == 1 ? "is" : "are") \(keys.joined(separator: ", "))"
-        default: return ", only \(value.kind.phrase)"
-        }
-    }
+    static let namedKeys = 10
 
     /// Nil when a tilde is followed by neither 0 nor 1.
     private static func unescape(_ token: Substring) -> String? {

@@ -26,12 +26,17 @@ package struct RecordCutter: RecordReader {
         case string, keyString, escape, keyEscape
         /// Inside a number or a literal, which ends where another token begins.
         case scalar
+        /// Inside an object on the way to the root: before a key, before the first one, inside of one and after its backslash,
+        /// before the value, after it.
+        case member, firstMember, memberKey, memberEscape, memberColon, memberValue, afterMember
     }
 
     /// The elements of an array are records, not the array itself.
     private let opensArrays: Bool
     private let limits: RecordLimits
     private var state = State.between
+    /// The containers around the records at a root; nil without a root.
+    private var path: RootPath?
     /// The beginning of the array of records.
     private var arrayPlace: InputPlace?
     private var recordPlace: InputPlace?
@@ -45,19 +50,21 @@ package struct RecordCutter: RecordReader {
 
     package init(opensArrays: Bool = true) { self.init(opensArrays: opensArrays, limits: .ofJobs) }
 
-    init(opensArrays: Bool, limits: RecordLimits) {
+    init(opensArrays: Bool, root: RecordRoot? = nil, limits: RecordLimits) {
         self.opensArrays = opensArrays
         self.limits = limits
+        path = root.map { RootPath($0) }
     }
 
     package var place: InputPlace { position.place }
 
-    var recordStart: Int? { recordPlace?.offset }
+    var recordStart: Int? { (path?.frames.first?.place ?? recordPlace)?.offset }
 
     mutating func restart(at position: TextPosition) -> Bool {
         guard arrayPlace == nil else { return false }
         self.position = position
         (state, recordPlace, begun, open) = (.between, nil, [], [])
+        path?.clear()
         return true
     }
 
@@ -73,6 +80,11 @@ package struct RecordCutter: RecordReader {
                 continue
             }
             position.reach(base + index)
+            if state == .memberKey || state == .memberEscape {
+                try takeKey(bytes[index])
+                index += 1
+                continue
+            }
             if bytes[index] == UInt8(ascii: "\n") { position.advanceOverLineEnd() }
             // A record begins with this byte.
             if !bytes[index].isJSONSpace, try takeBetween(bytes[index]) { continue }
@@ -85,8 +97,9 @@ package struct RecordCutter: RecordReader {
     private mutating func cut(
         _ bytes: [UInt8], from start: Int, base: Int, _ emit: RecordSink
     ) throws(InputFault) -> Int {
+        let isDiscarded = path?.isDiscarded ?? false
         // The bytes within the limit; a record that continues after them is too large.
-        let stop = min(bytes.count, start + limits.maximumBytes - begun.count)
+        let stop = isDiscarded ? bytes.count : min(bytes.count, start + limits.maximumBytes - begun.count)
         let end = try bytes.withUnsafeBufferPointer { piece throws(InputFault) in
             try goOnInside(UnsafeBufferPointer(rebasing: piece[..<stop]), from: start, base: base)
         }
@@ -101,7 +114,7 @@ package struct RecordCutter: RecordReader {
             try endRecord(bytes[start..<stop], at: base + stop, emit)
             return stop
         }
-        begun += bytes[start...]
+        if !isDiscarded { begun += bytes[start...] }
         return bytes.count
     }
 
@@ -114,9 +127,9 @@ package struct RecordCutter: RecordReader {
         case .markBegun, .markNearlyWhole:
             throw InputFault(reason: "the input ends inside of a byte order mark", place: place)
         default:
-            throw InputFault(
-                reason: "the input ends before the array that begins at line \(arrayPlace?.line ?? 1) is closed",
-                place: place)
+            let container = path?.frames.last?.isObject ?? false ? "object" : "array"
+            let line = (path?.frames.last?.place ?? arrayPlace)?.line ?? 1
+            throw fault("the input ends before the \(container) that begins at line \(line) is closed")
         }
     }
 
@@ -134,6 +147,7 @@ package struct RecordCutter: RecordReader {
             if position.offset == 2 { position.beginText(at: 3) }
         case (.markBegun, _), (.markNearlyWhole, _):
             throw fault("expected a byte order mark, saw \(byte.asSeen)")
+        case (_, _) where path != nil: return try takeOnPath(byte)
         case (.between, UInt8(ascii: "[")) where opensArrays:
             arrayPlace = place
             state = .firstElement
@@ -162,7 +176,14 @@ package struct RecordCutter: RecordReader {
         let record = recordPlace ?? place
         recordPlace = nil
         state = arrayPlace == nil ? .between : .afterElement
-        try emit(InputRecord(json: json, place: record, isSound: !isDoubtful))
+        guard let path else { return try emit(InputRecord(json: json, place: record, isSound: !isDoubtful)) }
+        state = path.stateAfterValue
+        guard !path.isDiscarded else { return }
+        guard let key = path.recordKey else {
+            return try emit(InputRecord(json: json, place: record, isSound: !isDoubtful))
+        }
+        let member = Array("{\"".utf8) + key + Array("\":".utf8) + json + [UInt8(ascii: "}")]
+        try emit(InputRecord(json: member, place: path.keyPlace, isSound: false))
     }
 
     // MARK: - Faults
@@ -176,13 +197,200 @@ package struct RecordCutter: RecordReader {
     }
 
     private func fault(_ reason: String) -> InputFault {
-        InputFault(reason: reason, place: place, recordPlace: recordPlace)
+        var fault = InputFault(reason: reason, place: place, recordPlace: recordPlace)
+        fault.valuePlace = path?.frames.first?.place
+        return fault
     }
 
     /// The parser's message for a record without an end: which string or bracket is open.
     private func truncation() -> InputFault {
-        InputRecord(json: begun, place: recordPlace ?? place).fault
+        if path?.isDiscarded ?? false { return fault("the input ends in the middle of a value") }
+        return InputRecord(json: begun, place: recordPlace ?? place).fault
             ?? fault("the input ends in the middle of a record")
+    }
+
+    // MARK: - On the way to the root
+
+    /// Moves over a byte that is neither white space nor inside of a key. True when it begins a value that is cut: a record, or
+    /// one beside the way.
+    private mutating func takeOnPath(_ byte: UInt8) throws(InputFault) -> Bool {
+        let place = place
+        switch (state, byte) {
+        case (.firstElement, UInt8(ascii: "]")), (.afterElement, UInt8(ascii: "]")),
+            (.firstMember, UInt8(ascii: "}")), (.afterMember, UInt8(ascii: "}")):
+            if let reason = path?.pop() { throw missing(reason) }
+            state = path?.stateAfterValue ?? .between
+        case (.afterElement, UInt8(ascii: ",")):
+            path?.advanceElement()
+            state = .element
+        case (.afterMember, UInt8(ascii: ",")): state = .member
+        case (.firstMember, UInt8(ascii: "\"")), (.member, UInt8(ascii: "\"")):
+            path?.beginKey(at: place)
+            state = .memberKey
+        case (.memberColon, UInt8(ascii: ":")): state = .memberValue
+        case (.afterElement, _), (.afterMember, _):
+            throw fault("expected a comma or the closing bracket, saw \(byte.asSeen)")
+        case (.firstMember, _), (.member, _): throw fault("expected a key in double quotes, saw \(byte.asSeen)")
+        case (.memberColon, _): throw fault("expected a colon after the key, saw \(byte.asSeen)")
+        default:
+            switch path?.beginValue(byte, at: place) {
+            case .object: state = .firstMember
+            case .array: state = .firstElement
+            case .missing(let reason): throw missing(reason)
+            default:
+                recordPlace = place
+                isDoubtful = false
+                state = .value
+                return true
+            }
+        }
+        return false
+    }
+
+    private mutating func takeKey(_ byte: UInt8) throws(InputFault) {
+        guard byte >= 0x20 else { throw controlCharacter(byte, at: position.offset) }
+        switch (state, byte) {
+        case (.memberEscape, _): state = .memberKey
+        case (_, UInt8(ascii: "\\")): state = .memberEscape
+        case (_, UInt8(ascii: "\"")):
+            path?.endKey()
+            state = .memberColon
+            return
+        default: break
+        }
+        let limits = limits
+        guard path?.appendToKey(byte, limits) ?? true else { throw fault(limits.tooLarge) }
+    }
+
+    /// The fault of the value that lacks a part of the root.
+    private func missing(_ reason: String) -> InputFault {
+        let start = path?.frames.first?.place ?? path?.outermost ?? place
+        return InputFault(reason: reason, place: start, recordPlace: start)
+    }
+
+    /// The containers on the way to the records at a root.
+    ///
+    /// Keys lead through objects and, if the root is no pointer, through arrays. The array at the root is opened, and so are the
+    /// arrays in it.
+    private struct RootPath {
+        struct Frame {
+            let isObject: Bool
+            let place: InputPlace
+            /// The tokens of the root that led here.
+            let depth: Int
+            /// 0 on the way, 1 for the array at the root, 2 for an array in it.
+            let level: Int
+            /// The next token was found.
+            var isFound = false
+            /// The number of the current element.
+            var index = 0
+            /// Some keys, for a message.
+            var keys: [String] = []
+        }
+
+        enum Step {
+            case object, array, cut
+            case missing(String)
+        }
+
+        let root: RecordRoot
+        private(set) var frames: [Frame] = []
+        /// The value that is being cut is no record.
+        private(set) var isDiscarded = false
+        /// The key of a record that is a member of the object at the root, as it is written.
+        private(set) var recordKey: [UInt8]?
+        private(set) var keyPlace = InputPlace()
+        /// The beginning of the last outermost value.
+        private(set) var outermost: InputPlace?
+        private var key: [UInt8] = []
+
+        init(_ root: RecordRoot) { self.root = root }
+
+        mutating func clear() { frames = [] }
+
+        var stateAfterValue: State {
+            frames.last.map { $0.isObject ? .afterMember : .afterElement } ?? .between
+        }
+
+        mutating func advanceElement() { frames[frames.count - 1].index += 1 }
+
+        mutating func beginKey(at place: InputPlace) { (key, keyPlace) = ([], place) }
+
+        mutating func appendToKey(_ byte: UInt8, _ limits: RecordLimits) -> Bool {
+            key.append(byte)
+            return key.count <= limits.maximumBytes
+        }
+
+        mutating func endKey() {
+            let last = frames.count - 1
+            guard frames[last].keys.count < RecordRoot.namedKeys else { return }
+            frames[last].keys.append(Self.text(key))
+        }
+
+        private static func text(_ key: [UInt8]) -> String {
+            guard key.contains(UInt8(ascii: "\\")) else { return String(decoding: key, as: UTF8.self) }
+            let quoted = [UInt8(ascii: "\"")] + key + [UInt8(ascii: "\"")]
+            let document = try? InputRecord(json: quoted, place: InputPlace()).parsed()
+            return document.flatMap { document in withExtendedLifetime(document) { document.root.string } }
+                ?? String(decoding: key, as: UTF8.self)
+        }
+
+        /// - Returns: why the records are not there; nil if they were.
+        mutating func pop() -> String? {
+            let frame = frames.removeLast()
+            guard frame.level == 0, !frame.isFound, frame.isObject || root.isPointer else { return nil }
+            if frame.isObject, root.isMembers(frame.depth) { return nil }
+            defer { if frames.isEmpty { outermost = frame.place } }
+            return root.missing(frame.depth, frame.isObject ? .keys(frame.keys) : .kind(.array))
+        }
+
+        /// A value begins with that byte.
+        mutating func beginValue(_ byte: UInt8, at place: InputPlace) -> Step {
+            (isDiscarded, recordKey) = (false, nil)
+            if frames.isEmpty { outermost = place }
+            var (depth, level) = (0, 0)
+            if let frame = frames.last {
+                (depth, level) = (frame.depth, frame.level)
+                if level == 0, frame.isObject {
+                    let text = Self.text(key)
+                    if root.isMembers(depth), !frame.isFound, text != root.tokens[depth] || frame.keys.count > 1 {
+                        recordKey = key
+                        return .cut
+                    }
+                    isDiscarded = text != root.tokens[depth]
+                } else if level == 0, root.isPointer {
+                    isDiscarded = "\(frame.index)" != root.tokens[depth]
+                }
+                guard !isDiscarded else { return .cut }
+                if level == 0, frame.isObject || root.isPointer {
+                    frames[frames.count - 1].isFound = true
+                    depth += 1
+                }
+            }
+            let isArray = byte == UInt8(ascii: "[")
+            func push(_ isObject: Bool, _ level: Int) -> Step {
+                frames.append(Frame(isObject: isObject, place: place, depth: depth, level: level))
+                return isObject ? .object : .array
+            }
+            guard level == 0, depth < root.tokens.count else {
+                return isArray && level < 2 ? push(false, level + 1) : .cut
+            }
+            switch byte {
+            case UInt8(ascii: "{"): return push(true, 0)
+            case UInt8(ascii: "["):
+                let mayLead =
+                    root.isPointer ? Int(root.tokens[depth]).map { "\($0)" } == root.tokens[depth] : depth > 0
+                return mayLead ? push(false, 0) : .missing(root.missing(depth, .kind(.array)))
+            case UInt8(ascii: "\""): return .missing(root.missing(depth, .kind(.string)))
+            case UInt8(ascii: "-"), UInt8(ascii: "0")...UInt8(ascii: "9"):
+                return .missing(root.missing(depth, .kind(.number)))
+            case UInt8(ascii: "t"): return .missing(root.missing(depth, .kind(.true)))
+            case UInt8(ascii: "f"): return .missing(root.missing(depth, .kind(.false)))
+            case UInt8(ascii: "n"): return .missing(root.missing(depth, .kind(.null)))
+            // The cutter reports it.
+            default: return .cut
+            }
+        }
     }
 
     // MARK: - Inside of a record
@@ -325,42 +533,5 @@ extension UInt8 {
     var isScalar: Bool {
         isDigit || (self | 0x20) &- UInt8(ascii: "a") < 26
             || self == UInt8(ascii: "-") || self == UInt8(ascii: "+") || self == UInt8(ascii: ".")
-    }
-}
-
-/// The beginning of an input.
-package enum InputBeginning {
-    /// The first value of JSON, as one record; nil when there is none.
-    ///
-    /// - Parameter maximumBytes: more bytes of the input up to its end, unpacked, are a fault.
-    package static func firstValue(file path: String, maximumBytes: Int) throws(InputFault) -> InputRecord? {
-        let bytes = UnpackedBytes(try FileBytes(path), maximumBytes: maximumBytes)
-        var cutter = RecordCutter(opensArrays: false)
-        var first: InputRecord?
-        do throws(InputFault) {
-            while first == nil {
-                let chunk = try bytes.next()
-                if chunk.isEmpty {
-                    try cutter.finish { first = first ?? $0 }
-                    break
-                }
-                try cutter.feed(chunk) { first = first ?? $0 }
-            }
-        } catch {
-            // What follows the value does not count.
-            guard first != nil else { throw error }
-        }
-        return first
-    }
-
-    /// The first value is an array, whose elements are records.
-    package static func isArray(file path: String) -> Bool {
-        guard let bytes = (try? FileBytes(path)).map({ UnpackedBytes($0) }) else { return false }
-        while let chunk = try? bytes.next(), !chunk.isEmpty {
-            // White space and a byte order mark may precede it.
-            let first = chunk.first { !$0.isJSONSpace && ![0xEF, 0xBB, 0xBF, 0x1E].contains($0) }
-            if let first { return first == UInt8(ascii: "[") }
-        }
-        return false
     }
 }

@@ -323,6 +323,9 @@ struct SampleRecords {
     /// So much of standard input is read before anything is done with it.
     private static let mostInput = 64 << 20
 
+    /// So much of JSON is read to find its records; of a larger document the beginning shows them.
+    private static let mostOfRoot = 8 << 20
+
     private struct Enough: Error {}
 
     /// Standard input can be read again after this. The first record is enough to find the position of the records.
@@ -413,26 +416,38 @@ struct SampleRecords {
         guard [.json, .ndjson, .xml].contains(source.format), !InputBeginning.isArray(file: source.path) else {
             return nil
         }
-        var first: [InputRecord] = []
-        do {
-            try await source.forEach { record in
-                first.append(record)
-                if first.count > 1 { throw Enough() }
-            }
-        } catch is Enough {
-        } catch is InputFault where !first.isEmpty {
-            // It is reported when the records are read.
+        let first: [InputRecord]
+        var isOnly = true
+        if source.format == .xml {
+            first = try await firstRecord(of: source)
+        } else {
+            let sample = try InputBeginning.sample(
+                file: source.path, encoding: source.reading.encoding, most: Self.mostOfRoot)
+            (first, isOnly) = (sample.values, sample.isOnly)
         }
         guard let record = first.first else { return nil }
         let document = try record.parsed()
         defer { withExtendedLifetime(document) {} }
         guard
-            let found = SampleRoot(in: document.root, isOnly: first.count == 1, entity: entity, model: model)
+            let found = SampleRoot(in: document.root, isOnly: isOnly, entity: entity, model: model)
         else { return nil }
         others = found.others
         guard source.format == .xml else { return RecordRoot(found.text) }
         guard !found.isMap, let name = XMLDocumentName.find(inFile: source.path) else { return nil }
         return RecordRoot(found.text.hasPrefix("/") ? "/\(name.asPointerToken)\(found.text)" : "\(name).\(found.text)")
+    }
+
+    /// Of an XML document, which is one.
+    private func firstRecord(of source: RecordSource) async throws -> [InputRecord] {
+        var first: [InputRecord] = []
+        do {
+            try await source.forEach { record in
+                first.append(record)
+                throw Enough()
+            }
+        } catch is Enough {
+        }
+        return first
     }
 
     func reportRoot() {
