@@ -282,6 +282,45 @@ import Testing
         #expect(try root(#"{"items": [{"a": 1}, {"a": 2}]}"#, isOnly: false) == nil)
         #expect(try root(#"{"things": [{"a": 1}]}"#, isOnly: false) == "/things")
     }
+
+    private func root(_ first: String, and second: String?, isXML: Bool = false) throws -> String? {
+        let documents = try ([first] + (second.map { [$0] } ?? [])).map {
+            try JSONDocument(parsing: JSONText(copying: Array($0.utf8)))
+        }
+        return withExtendedLifetime(documents) {
+            let second = documents.count > 1 ? documents[1].root : nil
+            return SampleRoot(
+                in: documents[0].root, isOnly: second == nil, second: second, isXML: isXML, entity: "Thing")?.text
+        }
+    }
+
+    @Test func `pages one after the other are envelopes, and records with lists are not`() throws {
+        let page = #"{"items": [{"a": 1}], "page": 1, "kind": "list"}"#
+        #expect(try root(page, and: #"{"items": [{"a": 2}], "page": 2, "kind": "list"}"#) == "/items")
+        #expect(try root(page, and: #"{"items": [{"a": 2}], "page": 2, "kind": "other"}"#) == nil)
+        #expect(try root(#"{"lines": [{"a": 1}]}"#, and: #"{"lines": [{"a": 1}]}"#) == nil)
+        #expect(try root(#"{"id": 1, "items": [{"a": 1}]}"#, and: #"{"id": 2, "items": []}"#) == nil)
+        #expect(try root(#"{"ts": 1, "items": [{"a": 1}]}"#, and: #"{"ts": 2, "items": [{"a": 1}]}"#) == nil)
+    }
+
+    @Test(
+        arguments: [
+            (#"{"jsonrpc": "2.0", "id": 1, "result": [{"a": 1}]}"#, "/result"),
+            (#"{"jsonrpc": "2.0", "id": 1, "result": {"items": [{"a": 1}], "total": 1}}"#, "/result/items"),
+            (#"{"jsonrpc": "2.0", "id": 1, "result": {"id": 7, "a": 1}}"#, "/result"),
+            (#"{"jsonrpc": "2.0", "id": 1, "error": {"code": 1}}"#, "/result"),
+        ])
+    func `the result of a remote procedure call is where the records are`(json: String, expected: String) throws {
+        #expect(try root(json, and: nil) == expected)
+        #expect(try root(json, and: json) == expected)
+    }
+
+    @Test func `one element of XML is a list of one`() throws {
+        let feed = #"{"@version": "2.0", "channel": {"title": "t", "link": "l", "item": {"title": "a", "guid": "g"}}}"#
+        #expect(try root(feed, and: nil, isXML: true) == "/channel/item")
+        #expect(try root(feed, and: nil) == nil)
+        #expect(try root(#"{"shop": {"name": "n", "thing": {"a": 1}}}"#, and: nil, isXML: true) == "/shop/thing")
+    }
 }
 
 @Suite(.timeLimit(.minutes(5))) struct ScalarShapeTests {

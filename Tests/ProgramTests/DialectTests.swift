@@ -111,4 +111,36 @@ import Testing
         #expect(process.terminationStatus == 0)
         #expect(try rows("SELECT id FROM Item ORDER BY id") == ["1", "2", "3"])
     }
+
+    @Test(
+        arguments: [
+            (
+                "a.xml",
+                "<rss version='2.0'><channel><title>t</title><item><guid>g</guid><title>a</title></item></channel></rss>",
+                "a"
+            ),
+            ("a.json", #"{"jsonrpc": "2.0", "id": 9, "result": [{"guid": "g", "title": "a"}]}"#, "a"),
+            (
+                "a.json",
+                #"{"items": [{"guid": "g", "title": "a"}], "page": 1}{"items": [{"guid": "h", "title": "b"}], "page": 2}"#,
+                "a,b"
+            ),
+        ])
+    func `records are found in a feed of one, in the result of a call, and in pages one after the other`(
+        name: String, text: String, titles: String
+    ) throws {
+        try programs.write(text, to: name)
+        let result = try submit([name])
+        #expect(result.status == 0, "\(result.complaints)")
+        #expect(try rows("SELECT group_concat(title) FROM (SELECT title FROM Item ORDER BY title)") == [titles])
+    }
+
+    @Test func `a list at a root that is larger than what shows it is read whole`() throws {
+        let pad = String(repeating: "x", count: 1_000)
+        let list = (1...9_000).map { "{\"id\": \($0), \"pad\": \"\(pad)\"}" }.joined(separator: ",")
+        try programs.write("{\"type\": \"list\", \"features\": [\(list)], \"last\": true}", to: "a.json")
+        let result = try submit(["--ignore", "pad", "a.json"])
+        #expect(result.status == 0 && result.complaints.contains("taken from /features"), "\(result.complaints)")
+        #expect(try rows("SELECT count(*) FROM Item") == ["9000"])
+    }
 }

@@ -502,7 +502,7 @@ import Testing
 
     @Test func `an input from which no model can be inferred makes no file`() throws {
         for (input, message) in [
-            ("", "no record to infer one from"), ("[1, 2]", "no record"), ("[[{\"id\": 1}]]", "arrays in an array"),
+            ("", "no record to infer one from"), ("[]", "no record"), ("[[{\"id\": 1}]]", "arrays in an array"),
             ("[{", "never closed"),
         ] {
             let result = try submit([], input: input)

@@ -427,9 +427,12 @@ struct SampleRecords {
         }
         guard let record = first.first else { return nil }
         let document = try record.parsed()
-        defer { withExtendedLifetime(document) {} }
+        let second = first.count > 1 ? try? first[1].parsed() : nil
+        defer { withExtendedLifetime((document, second)) {} }
         guard
-            let found = SampleRoot(in: document.root, isOnly: isOnly, entity: entity, model: model)
+            let found = SampleRoot(
+                in: document.root, isOnly: isOnly, second: second?.root, isXML: source.format == .xml, entity: entity,
+                model: model)
         else { return nil }
         others = found.others
         guard source.format == .xml else { return RecordRoot(found.text) }

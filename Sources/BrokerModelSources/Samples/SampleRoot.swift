@@ -26,6 +26,8 @@ package struct SampleRoot {
         "values", "list", "objects", "elements", "content", "docs", "documents", "@graph", "resources", "nodes",
         "members",
     ]
+    /// Elements of XML that are records, also where there is one.
+    private static let elements: Set<String> = ["item", "entry", "record", "row"]
     private static let deepest = 4
     /// Keys of an object that may be an envelope.
     private static let mostKeys = 60
@@ -48,16 +50,31 @@ package struct SampleRoot {
     /// - Parameters:
     ///   - value: the first value of the input.
     ///   - isOnly: the input has no other.
+    ///   - second: the value after it.
+    ///   - isXML: a list of one element is that element.
     ///   - entity: the records' entity: `statuses` holds those of `Status`.
     ///   - model: the model that has the entity perhaps; its records are known by their keys.
-    package init?(in value: JSONValue, isOnly: Bool, entity: String, model: Model? = nil) {
+    package init?(
+        in value: JSONValue, isOnly: Bool, second: JSONValue? = nil, isXML: Bool = false, entity: String,
+        model: Model? = nil
+    ) {
         guard value.kind == .object else { return nil }
+        // JSON-RPC 2.0. An error has no result, which the reader reports.
+        if value["jsonrpc"]?.kind == .string, value["id"] != nil {
+            let inner = value["result"].flatMap {
+                SampleRoot(
+                    in: $0, isOnly: isOnly || second?["jsonrpc"] != nil, isXML: isXML, entity: entity, model: model)
+            }
+            self = inner?.below("result") ?? SampleRoot(keys: ["result"], isMap: false)
+            return
+        }
+        let isOnly = isOnly || second.map { Self.arePages(value, $0, entity) } ?? false
         let known = model.map(KnownModel.init)
         let index = model?.index(ofEntity: entity)
         let expectsMap = index.flatMap { known?.keyMapping(of: $0) } != nil
-        var found = SampleRoot(in: value, isOnly, entity, expectsMap: false)
+        var found = SampleRoot(in: value, isOnly, isXML, entity, expectsMap: false)
         if expectsMap {
-            found = found ?? SampleRoot(in: value, isOnly, entity, expectsMap: true)
+            found = found ?? SampleRoot(in: value, isOnly, isXML, entity, expectsMap: true)
         } else if let known, let index {
             let isRecord = { (object: JSONValue) in known.isRecord(Self.keys(of: object), of: index) }
             // A list that the entity's own objects have is no envelope of them.
@@ -80,13 +97,40 @@ package struct SampleRoot {
         return wrapper.reduce(first) { $0?[$1] }
     }
 
-    private init?(in value: JSONValue, _ isOnly: Bool, _ entity: String, expectsMap: Bool) {
+    private func below(_ key: String) -> SampleRoot {
+        var root = SampleRoot(keys: [key] + keys, isMap: isMap, wrapper: wrapper)
+        root.others = others.map { "/\(key)\($0)" }
+        return root
+    }
+
+    /// Two values are pages of one list: it is in both at the same place, under a key for lists, and all else in them is about
+    /// pages, or the same in both.
+    private static func arePages(_ first: JSONValue, _ second: JSONValue, _ entity: String) -> Bool {
+        guard let root = SampleRoot(in: first, true, false, entity, expectsMap: false), !root.isMap,
+            let key = root.keys.first, envelopes.contains(root.keys[root.keys.count - 1]),
+            SampleRoot(in: second, true, false, entity, expectsMap: false)?.text == root.text
+        else { return false }
+        return first.members.allSatisfy { name, value in
+            let name = name.string ?? ""
+            return name == key || pageWords.contains(EntityName.words(name))
+                || second[name].map { $0.jsonText.elementsEqual(value.jsonText) } ?? false
+        }
+    }
+
+    private static let pageWords: Set<String> = [
+        "count", "cursor", "has_more", "has_next", "limit", "links", "_links", "meta", "next", "next_cursor",
+        "next_page",
+        "offset", "page", "page_size", "pages", "pagination", "paging", "per_page", "previous", "prev", "self", "size",
+        "skip", "start", "success", "ok", "status", "total", "total_count", "total_pages",
+    ]
+
+    private init?(in value: JSONValue, _ isOnly: Bool, _ isXML: Bool, _ entity: String, expectsMap: Bool) {
         if isOnly, Self.isMap(value) || expectsMap && Self.holdsObjects(value) {
             self.init(keys: [], isMap: true)
             return
         }
         var candidates: [Candidate] = []
-        Self.find(in: value, [], entity, expectsMap, &candidates)
+        Self.find(in: value, [], entity, expectsMap, isXML, &candidates)
         let named = candidates.filter(\.isNamed).min { ($0.keys.count, -$0.count) < ($1.keys.count, -$1.count) }
         if let named {
             self.init(named, in: value)
@@ -98,7 +142,10 @@ package struct SampleRoot {
             return
         }
         if Self.hasName(value) { candidates.removeAll { $0.keys.count > 1 || !Self.envelopes.contains($0.keys[0]) } }
-        let enveloped = candidates.filter { Self.envelopes.contains($0.keys[$0.keys.count - 1]) }
+        let enveloped = candidates.filter {
+            let key = $0.keys[$0.keys.count - 1]
+            return Self.envelopes.contains(key) || isXML && Self.elements.contains(key)
+        }
         if let best = enveloped.max(by: Candidate.isLess) {
             self.init(best, in: value)
             return
@@ -168,7 +215,7 @@ package struct SampleRoot {
     }
 
     private static func find(
-        in value: JSONValue, _ path: [String], _ entity: String, _ expectsMap: Bool,
+        in value: JSONValue, _ path: [String], _ entity: String, _ expectsMap: Bool, _ isXML: Bool,
         _ candidates: inout [Candidate]
     ) {
         guard path.count < deepest else { return }
@@ -189,12 +236,14 @@ package struct SampleRoot {
                     Candidate(
                         keys: path + [key], isMap: false, count: elements.reduce(0) { n, _ in n + 1 }, isNamed: isNamed)
                 )
+            case .object where isXML && (elements.contains(key) || isNamed):
+                candidates.append(Candidate(keys: path + [key], isMap: false, count: 1, isNamed: isNamed))
             case .object:
                 if isMap(member) || expectsMap && holdsObjects(member) {
                     let count = member.members.reduce(0) { n, _ in n + 1 }
                     candidates.append(Candidate(keys: path + [key], isMap: true, count: count, isNamed: isNamed))
                 } else {
-                    find(in: member, path + [key], entity, expectsMap, &candidates)
+                    find(in: member, path + [key], entity, expectsMap, isXML, &candidates)
                 }
             default: break
             }
