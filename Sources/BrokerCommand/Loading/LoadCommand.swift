@@ -77,7 +77,7 @@ struct LoadCommand: AsyncParsableCommand {
         let isAsBefore = inferred == nil && records.reading.mayInfer(connection)
         let model = isAsBefore ? try connection.storedModel()?.documentAndPlan().1.model : nil
         let mapping = model.flatMap { $0.keyMapping(of: records.reading.entity ?? "") }
-        try await connection.connected(
+        let hasExtraKeys = try await connection.connected(
             "broker load", makesStore: true, isDryRun: dryRun, inferred: inferred,
             onInterruption: { Program.report("broker: interrupted; \(Self.continuation)") }
         ) { broker in
@@ -95,7 +95,11 @@ struct LoadCommand: AsyncParsableCommand {
                 self, broker, client, dryRun ? nil : bookmarks, entity: entity, root: root,
                 mapping: isAsBefore ? mapping : inferred?.mapping, guessed: inferred?.guessed)
             try await run.run(known.requests, first, unless: known.first?.version)
+            return run.hasExtraKeys
         }
+        // Where all pages are as the first one was, the store's model reads them.
+        guard hasExtraKeys, !dryRun, records.reading.mayInfer(connection) else { return }
+        await InferredModel.promote(connection, evolves: evolve, readsTexts: records.format.type?.readsTexts ?? false)
     }
 
     /// The same command: what the store has of a page is found by its bookmark, or record by record.

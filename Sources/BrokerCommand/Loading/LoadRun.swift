@@ -79,6 +79,9 @@ struct LoadRun {
 
     private var tally: JobTally { stream.tally }
 
+    /// Records had keys that only `_extra` has.
+    var hasExtraKeys: Bool { tally.current.summary.warnings.count(of: .extraKey) > 0 }
+
     /// - Parameters:
     ///   - lists: the request for the first page of each.
     ///   - given: pages that were read, the first one of the first list unless it has that version.

@@ -366,6 +366,10 @@ struct SyncCommand: AsyncParsableCommand {
             var run = SyncRun(self, broker, tally)
             return try await run.run(sources.map(\.readingTables))
         }
+        if inferred != nil, !options.dryRun, state.summary.warnings.count(of: .extraKey) > 0 {
+            let readsTexts = sources.contains(where: \.format.readsTexts)
+            await InferredModel.promote(options.connection, evolves: evolve, readsTexts: readsTexts)
+        }
         try options.end(state, countsRecords: true, rejects)
     }
 
