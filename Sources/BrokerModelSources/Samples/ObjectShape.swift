@@ -272,8 +272,8 @@ final class ObjectShape {
             }
             expected = index + 1
             let hash = properties[index].observe(value, self)
-            if let hash, let column = columns[index] {
-                rows.note(hash, at: column)
+            if let column = columns[index] {
+                rows.note(hash ?? JSONValue.sampleHash(of: value.bytes), at: column)
             } else {
                 rows.note(key.bytes, value.bytes)
             }
