@@ -12,6 +12,8 @@ package struct CSVOptions: Sendable {
     package var decimal: CSVDecimal?
     package var skipLines = 0
     package var hasHeader: Bool?
+    /// Names of the header that are keys as they are: their dots make no nested objects.
+    package var keys: Set<String> = []
 
     package init(delimiter: CSVDelimiter? = nil, ragged: RaggedRows = .fail) {
         self.delimiter = delimiter

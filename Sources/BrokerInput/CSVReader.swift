@@ -288,7 +288,7 @@ struct CSVReader: RecordReader {
                 self.header = try CSVHeader(names, at: place)
                 return try endRecord(self.header!, at: place, emit)
             }
-            self.header = try CSVHeader(row.texts, at: place)
+            self.header = try CSVHeader(row.texts, keys: options.keys, at: place)
             // The program that wrote it puts every text into quotes.
             row.ignoresQuotes = row.isQuotedThroughout
             row.removeAll()
@@ -381,9 +381,9 @@ struct CSVHeader {
     /// The number of fields of each line.
     let count: Int
 
-    init(_ names: [String], at place: InputPlace) throws(InputFault) {
+    init(_ names: [String], keys: Set<String> = [], at place: InputPlace) throws(InputFault) {
         count = names.count
-        let written = CSVNames(names)
+        let written = CSVNames(names, keys: keys)
         for field in names.indices {
             let path = written.path(of: field)
             guard path.count < RecordLimits.maximumDepth else {
@@ -557,8 +557,13 @@ struct CSVNames {
 
     private static let dot = UInt8(ascii: ".")
 
-    init(_ names: [String]) {
+    init(_ names: [String], keys: Set<String>) {
         for (index, name) in names.enumerated() {
+            guard !keys.contains(name) else {
+                paths.append([Array(name.utf8)])
+                given.append(true)
+                continue
+            }
             let isBlank = name.utf8.allSatisfy(Self.isBlank)
             let written = isBlank ? Array("column_\(index + 1)".utf8) : Array(name.utf8)
             let isPath = Self.isPath(written)

@@ -397,7 +397,7 @@ import Testing
         {"entities": {
             "Team": {"identity": "id", "attributes": {"id": "integer64", "name": "string"}, "relationships": {
                 "members": {"entity": "Member", "toMany": true, "inverse": "team"},
-                "tags": {"entity": "Tag", "toMany": true, "assignment": "replace", "key": ["extra.labels"]},
+                "tags": {"entity": "Tag", "toMany": true, "assignment": "replace", "key": "extra.labels"},
                 "list": {"entity": "Tag", "toMany": true, "ordered": true},
                 "notes": {"entity": "Note", "toMany": true, "owned": true},
                 "plan": {"entity": "Plan", "owned": true}}},

@@ -96,6 +96,11 @@ import Testing
         let fetch = ["fetch", "Thing", "--store", "s.sqlite", "--where", "http_status == 500"]
         #expect(try programs.run("broker", fetch).output.contains(#"{"http.status":500,"meta":{"uid":"b"}"#))
         #expect(try programs.run("broker", fetch + ["--csv"]).output.contains("http.status"))
+        let table = try programs.run("broker", ["fetch", "Thing", "--store", "s.sqlite", "--csv"])
+        try table.output.write(toFile: programs.path("table.csv"), atomically: false, encoding: .utf8)
+        let read = try programs.run(
+            "broker", ["submit", "--entity", "Thing", "--store", "s.sqlite", "--json", "table.csv"])
+        #expect(read.output.contains(#""unchanged":2"#) && !read.output.contains("unknownKey"), "\(read)")
         let shown = try programs.run("broker", ["model", "show", "--store", "s.sqlite"])
         #expect(
             shown.output.contains(#""key": ["http.status"]"#) && shown.output.contains(#""key": "meta.uid""#),

@@ -50,6 +50,8 @@ struct InferredModel {
         let mayExtend = evolves ?? plan.model.evolves
         if mayExtend, !options.new { try Self.check(entity, against: plan.model, sources) }
         let guess = GuessedIdentity(of: entity, in: plan.model, identities: identities)
+        let known = plan.model.index(ofEntity: entity).map { plan.model.entities[$0].keyPaths } ?? []
+        let sources = sources.map { $0.withKeys(known) }
         let samples = try await SampleRecords(
             of: sources, entity: entity, extending: plan.model, isFirstOnly: !mayExtend && guess == nil,
             givenKeys: (guess?.keys ?? []).union(Self.keys(identities[entity])), guessed: guess)
@@ -169,10 +171,7 @@ struct InferredModel {
                     "--identity: \(entity.name) is identified by \(names.map(\.name).joined(separator: ", ")) in the store, "
                         + "which cannot change; load the records into another store.")
             }
-            let known =
-                entity.attributeIndices.flatMap { entity.attributes[$0].keyPaths }
-                + entity.relationshipIndices.flatMap { entity.relationships[$0].keyPaths }
-            for key in ignored[entity.name] ?? [] where known.contains(where: { Self.paths(key).contains($0) }) {
+            for key in ignored[entity.name] ?? [] where entity.keyPaths.contains(where: Self.paths(key).contains) {
                 throw CommandFailure(
                     .failed,
                     "--ignore: \(entity.name) has \(key) in the store. Take it out of the model and add it to its \"ignore\" there."
@@ -222,6 +221,13 @@ struct InferredModel {
                             ? "No key can." : "There are \(candidates.prefix(20).joined(separator: ", "))."))
             }
         }
+    }
+}
+
+extension Entity {
+    fileprivate var keyPaths: [[String]] {
+        attributeIndices.flatMap { attributes[$0].keyPaths }
+            + relationshipIndices.flatMap { relationships[$0].keyPaths }
     }
 }
 

@@ -33,6 +33,13 @@ struct RecordSource: Sendable {
 
     var isPipe: Bool { PipeInput.isPipe(path) }
 
+    /// The source with the key paths of a model, which tell a header's names with dots from paths.
+    func withKeys(_ paths: [[String]]) -> RecordSource {
+        var source = self
+        source.reading.csv.keys.formUnion(paths.filter { $0.count == 1 && $0[0].contains(".") }.map { $0[0] })
+        return source
+    }
+
     /// Hands each record to `take`.
     ///
     /// - Throws: an `InputFault`, once all records before it were handed over; or what `take` throws.

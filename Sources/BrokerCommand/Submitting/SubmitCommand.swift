@@ -169,6 +169,7 @@ struct SubmitCommand: AsyncParsableCommand {
                 Program.report("broker: \(warning)", .warning)
             }
             try await inferred?.guessed?.check(against: broker)
+            let sources = await withKeys(of: broker, sources)
             var run = SubmitRun(self, broker, tally)
             return await run.run(sources)
         }
@@ -194,6 +195,17 @@ struct SubmitCommand: AsyncParsableCommand {
 
     /// The number of the jobs with --id, and the content of those with --resume, do not depend on time.
     fileprivate var flushTime: TimeSpan? { flush ?? (id == nil && !resume ? .seconds(1) : nil) }
+
+    /// The sources, whose CSV headers name keys as the model names them.
+    private func withKeys(of broker: BrokerClient, _ sources: [RecordSource]) async -> [RecordSource] {
+        guard sources.contains(where: { $0.format == .csv }), let entity = reading.entity,
+            let found = (try? await broker.model())?.entities[entity]
+        else { return sources }
+        let paths = (found.attributes.values.map(\.key) + found.relationships.values.map(\.key)).flatMap {
+            $0?.paths ?? []
+        }
+        return sources.map { $0.withKeys(paths) }
+    }
 
     /// The job of gathered records: JSON text.
     fileprivate var job: @Sendable (RawJSON) -> Job {
