@@ -143,6 +143,8 @@ package struct PageGuess {
     private var target: String?
     /// The parameters of the next request.
     private var cursors: [(name: String, value: PageRequest.Value)] = []
+    /// It is for the next request where more follows; else it may be that of this one.
+    private var cursor: (name: String, value: PageRequest.Value)?
     private var page: (name: String, number: Int)?
     /// It is that of a page where there are counts of pages, too.
     private var number: Int?
@@ -192,6 +194,7 @@ package struct PageGuess {
             "continuationtoken" where value.kind == .string,
             "offset" where value.kind == .string && Int(text) == nil:
             if let value = PageRequest.Value(value), cursors.isEmpty { cursors = [(name, value)] }
+        case "cursor" where value.kind == .string: cursor = cursor ?? PageRequest.Value(value).map { (name, $0) }
         case "number": number = number ?? Int(text)
         case _ where Self.pageNames.contains(word):
             if let number = Int(text) { page = page ?? (Self.pageParameter(name), number) }
@@ -219,9 +222,10 @@ package struct PageGuess {
             return
         }
         let rest = FurtherPages.word(name).dropFirst("next".count)
-        let isTarget = ["", "url", "uri", "link", "href", "path", "page", "pageurl", "pageuri", "pagelink"].contains(
-            rest)
-        if isTarget, ["http://", "https://", "/", "?"].contains(where: value.text.hasPrefix) {
+        // `next_page_url`, `nextRecordsUrl`
+        let isURL = ["url", "uri", "link", "href"].contains(where: rest.hasSuffix)
+        let mayBeURL = ["", "path", "page"].contains(rest)
+        if isURL || mayBeURL && ["http://", "https://", "/", "?"].contains(where: value.text.hasPrefix) {
             target = target ?? value.text
         } else if !rest.isEmpty, cursors.isEmpty {
             let name = rest == "token" ? name : String(name.dropFirst("next".count).drop { !$0.isLetter })
@@ -249,6 +253,7 @@ package struct PageGuess {
             return PageRule.Next(PageRequest(url, body: request.body))
         }
         guard hasMore != false else { return nil }
+        let cursors = self.cursors.isEmpty && hasMore == true ? cursor.map { [$0] } ?? [] : self.cursors
         if !cursors.isEmpty {
             let items = cursors.map { (Self.parameter(named: $0.name, in: request), $0.value) }
             return PageRule.Next(request.setting(items), parameter: items.map(\.0).joined(separator: ", "))

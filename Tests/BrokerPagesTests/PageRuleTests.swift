@@ -179,6 +179,9 @@ import Testing
         (#"{"response_metadata": {"next_cursor": ""}, "data": []}"#, nil),
         (#"{"has_more": false, "next_cursor": "c", "data": []}"#, nil),
         (#"{"meta": {"next_token": "t"}, "data": []}"#, "https://h/a?next_token=t"),
+        (#"{"done": false, "nextRecordsUrl": "/q/01-2", "data": []}"#, "https://h/q/01-2"),
+        (#"{"next_url": "a?n=2", "data": []}"#, "https://h/a?n=2"),
+        (#"{"more": true, "cursor": "c", "data": []}"#, "https://h/a?cursor=c"), (#"{"cursor": "c", "data": []}"#, nil),
         (#"{"next_page": 2, "data": []}"#, "https://h/a?page=2"), (#"{"next_page": 0, "data": []}"#, nil),
         (#"{"offset": "rec1/x", "data": []}"#, "https://h/a?offset=rec1%2Fx"),
         (
