@@ -49,6 +49,9 @@ package struct FurtherPages {
         return "\(text) is \(count), and \(records) record\(records == 1 ? "" : "s") came"
     }
 
+    /// Its end is known, by what it says or by a count.
+    var saysEnd: Bool { guess.saysEnd || !pageCounts.isEmpty || !recordCounts.isEmpty }
+
     private static let nextFields = [
         "next", "nextpage", "nexturl", "nextlink", "nextcursor", "nextpagetoken", "nexttoken",
     ]

@@ -71,6 +71,16 @@ package enum PageRule: Hashable, Sendable {
             (self.request, self.page, self.envelope, self.further) = (request, page, envelope, further)
         }
 
+        /// The sign of another page that a page has which is as long as its request allows, where nothing says that it is the last.
+        package var fullSign: String? {
+            guard count > 0, page.fields["link"] == nil, !further.saysEnd else { return nil }
+            let limit = request.parameters.first {
+                ["limit", "perpage", "pagesize", "size", "maxresults", "top", "rows"].contains(FurtherPages.word($0))
+                    && request.value(of: $0) == "\(count)"
+            }
+            return limit.map { "it has as many records as \($0) allows" }
+        }
+
         /// A value of the last record; nil when there is none.
         func lastValue(at path: KeyPath) -> PageRequest.Value? {
             guard let document = try? last?.parsed() else { return nil }
@@ -154,6 +164,9 @@ package struct PageGuess {
     private(set) var hasMore: Bool?
     /// The place of the next page is there, and empty.
     private var isLast = false
+
+    /// The page says that no other follows.
+    var saysEnd: Bool { hasMore == false || isLast }
 
     // MARK: - What is found
 

@@ -101,6 +101,28 @@ import Testing
         #expect(try ids() == "1 2 3 4 5")
     }
 
+    @Test(arguments: [[], ["--sync"]])
+    func `a page that is as long as its request allows may not be the last one, unless that is said`(options: [String])
+        throws
+    {
+        let body = Mutex(#"[{"id": 1}, {"id": 2}]"#)
+        let server = try PageServer { _ in PageServer.response(200, [], body.withLock { $0 }) }
+        defer { server.stop() }
+        let url = server.url("/a?per_page=2")
+        let full = try load(options + [url])
+        #expect(full.status == (options.isEmpty ? 0 : 1), "\(full)")
+        #expect(full.complaints.contains("it has as many records as per_page allows"), "\(full)")
+        for arguments in [["--last-page", url], [server.url("/a?per_page=3")]] {
+            let whole = try load(options + arguments)
+            #expect(whole.status == 0 && !whole.complaints.contains("may not be the last"), "\(whole)")
+        }
+        for end in [#""next": null"#, #""total": 2"#, #""has_more": false"#] {
+            body.withLock { $0 = #"{"data": [{"id": 1}, {"id": 2}], \#(end)}"# }
+            let whole = try load(options + [url])
+            #expect(whole.status == 0 && !whole.complaints.contains("may not be the last"), "\(whole)")
+        }
+    }
+
     @Test func `a first page without records, and one without content, is no end`() throws {
         let server = try PageServer { request in
             switch request.target {

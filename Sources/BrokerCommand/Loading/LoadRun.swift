@@ -252,8 +252,11 @@ struct LoadRun {
     private static let remedy = "Say how: --next PATH, --cursor NAME=PATH, --page-parameter or --offset-parameter"
 
     /// Notes why a page without a next one may not be the last, and what to add.
-    private mutating func addDoubt(_ further: FurtherPages, _ request: PageRequest, records: Int?) {
-        guard !command.requests.lastPage, let sign = further.sign(pages: chain.pages, records: records) else { return }
+    private mutating func addDoubt(
+        _ further: FurtherPages, _ request: PageRequest, records: Int?, _ full: String? = nil
+    ) {
+        guard !command.requests.lastPage, let sign = further.sign(pages: chain.pages, records: records) ?? full
+        else { return }
         doubts.append(
             "\(request) may not be the last page: \(sign). \(Self.remedy), or --last-page if no page follows.")
     }
@@ -295,7 +298,10 @@ struct LoadRun {
         (loaded.answer.count, loaded.answer.total) = (count, known)
         let next = try loaded.next()
         let doubtCount = doubts.count
-        if next == nil { addDoubt(loaded.answer.further, request, records: known) }
+        if next == nil {
+            let full = command.requests.rule == .found ? loaded.answer.fullSign : nil
+            addDoubt(loaded.answer.further, request, records: known, full)
+        }
         if isTrial {
             trial = gathered
             return next
