@@ -71,6 +71,32 @@ import Testing
         #expect(server.taken().allSatisfy { $0.fields["if-none-match"] != nil })
     }
 
+    @Test(arguments: [
+        (#"{"items": [{"id": 1}]}"#, #"{"items": [{"id": 2}]}"#, #"{"items": [{"id": 3}]}"#),
+        (
+            #"{"101": {"n": 1}, "102": {"n": 1}, "103": {"n": 1}}"#,
+            #"{"201": {"n": 1}, "202": {"n": 1}, "203": {"n": 1}}"#,
+            #"{"301": {"n": 1}, "202": {"n": 1}, "203": {"n": 1}}"#
+        ),
+    ])
+    func `a page that has changed is read as the first one, which has not, was`(first: String, old: String, new: String)
+        throws
+    {
+        let pages = VersionedPages()
+        pages.put(first, at: "/1")
+        pages.put(old, at: "/2")
+        let server = try PageServer(pages.answer)
+        defer { server.stop() }
+        let loaded = try load([server.url("/1")])
+        #expect(loaded.status == 0, "\(loaded)")
+        let rows = try Database(programs.path("s.sqlite")).rows("SELECT count(*) FROM Employee")
+        pages.put(new, at: "/2")
+        let again = try load([server.url("/1")])
+        #expect(again.status == 0 && again.output.contains("2 pages read, 1 of them unchanged"), "\(again)")
+        let more = try Database(programs.path("s.sqlite")).rows("SELECT count(*) FROM Employee")
+        #expect(more == rows.compactMap { Int($0) }.map { "\($0 + 1)" })
+    }
+
     @Test func `pages are counted by options where an API does not say how`() throws {
         let server = try PageServer { request in
             let items = URLComponents(string: request.target)?.queryItems ?? []
