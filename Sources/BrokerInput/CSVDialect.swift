@@ -205,7 +205,7 @@ struct CSVBeginning {
             let rows = rest.prefix(Self.mostLines - 1).map { fields(of: $0, dialect) }
             let guess = CSVHeaderGuess(rows)
             dialect.hasHeader = !guess.isHeaderless
-            if let note = guess.note { dialect.notes.append(note) }
+            if let note = guess.note ?? titleNote(Array(rest), dialect) { dialect.notes.append(note) }
         }
         // Empty lines before it, too, are read; they say nothing.
         return (dialect, first == 0 ? markLength : rest.first?.lowerBound ?? bytes.count)
@@ -277,6 +277,17 @@ struct CSVBeginning {
         return CSVDelimiter.common[counts.firstIndex(of: counts.max() ?? 0) ?? 0]
     }
 
+    /// The first line is one field, and all lines after it are as many fields, more than one.
+    private func titleNote(_ lines: [Range<Int>], _ dialect: CSVDialect) -> String? {
+        guard lines.count > 2, options.delimiter == nil, fields(of: lines[0], dialect).count == 1 else { return nil }
+        var other = dialect
+        other.delimiter = delimiter(of: lines[1], dialect)
+        let count = fields(of: lines[1], other).count
+        guard count > 1, lines[2...].allSatisfy({ fields(of: $0, other).count == count }) else { return nil }
+        return "the first line names one field, and the lines after it have \(count) between "
+            + "\(other.delimiter.text); if it is a title, --skip-lines 1 leaves it out"
+    }
+
     /// The texts between delimiters; those in quotes keep them.
     private func fields(of line: Range<Int>, _ dialect: CSVDialect) -> [String] {
         var fields: [String] = []
@@ -324,7 +335,7 @@ struct CSVHeaderGuess {
         note =
             isHeaderless
             ? "the first line (\(line)) is read as a record, and the fields are column_1 to column_\(first.count); "
-                + "--header reads it as their names"
+                + "--with-header reads it as their names"
             : "the first line (\(line)) is read as the names of the fields; --no-header reads it as a record"
     }
 

@@ -13,6 +13,8 @@ struct CSVReader: RecordReader {
         case bare, quoted
         /// After a quote inside of quotes: the end of the field, or an escaped quote.
         case quote
+        /// After blanks after a closing quote.
+        case afterQuote
         /// After the escape outside of quotes, and inside of them.
         case escape, quotedEscape
         /// After a carriage return outside of quotes.
@@ -121,7 +123,7 @@ struct CSVReader: RecordReader {
         case .escape:
             row.append([dialect.escape])
             try endRow(emit)
-        case .field, .bare, .quote: try endRow(emit)
+        case .field, .bare, .quote, .afterQuote: try endRow(emit)
         }
         if header == nil { throw fault("there is no header; the first line of CSV names the fields") }
         if !emptyRows.isEmpty {
@@ -167,7 +169,7 @@ struct CSVReader: RecordReader {
                 if byte == quote || byte == lineEnd || byte == escape || byte == 0 { break }
                 index += 1
             }
-        case .quote, .escape, .quotedEscape, .carriageReturn, .comment: break
+        case .quote, .afterQuote, .escape, .quotedEscape, .carriageReturn, .comment: break
         }
         return index
     }
@@ -217,6 +219,9 @@ struct CSVReader: RecordReader {
             beginField()
             row.isQuoted = true
             state = .quoted
+        case (.bare, dialect.quote) where row.isFieldBlank:
+            row.beginFieldAgain(at: position.place)
+            state = .quoted
         case (.bare, dialect.quote):
             throw fault(
                 "a quote inside of a field; put the field into quotes, and double the quotes in it; or --quote none "
@@ -238,7 +243,8 @@ struct CSVReader: RecordReader {
             beginField()
             try endField()
             state = .field
-        case (.quote, _): throw textAfterQuote(byte)
+        case (.quote, UInt8(ascii: " ")), (.afterQuote, UInt8(ascii: " ")): state = .afterQuote
+        case (.quote, _), (.afterQuote, _): throw textAfterQuote(byte)
         default: try append([byte])
         }
         if isLineEnd {
@@ -484,6 +490,15 @@ struct CSVRow {
     var fieldCount: Int { fields.count }
 
     mutating func append(_ more: some Collection<UInt8>) { bytes.append(contentsOf: more) }
+
+    /// The field that is being read has nothing but blanks.
+    var isFieldBlank: Bool { bytes[(fields.last?.end ?? 0)...].allSatisfy { $0 == UInt8(ascii: " ") } }
+
+    /// The blanks before a quote are no text.
+    mutating func beginFieldAgain(at place: InputPlace) {
+        bytes.removeSubrange((fields.last?.end ?? 0)...)
+        (fieldPlace, isQuoted) = (place, true)
+    }
 
     mutating func endField() {
         fields.append((bytes.count, isQuoted))

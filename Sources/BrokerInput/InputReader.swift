@@ -11,7 +11,10 @@ package struct InputReject: Sendable {
 
 /// How an input is read.
 package struct InputReading: Sendable {
-    package var format: RecordFormat
+    /// Nil finds it in the content.
+    package var format: RecordFormat?
+    /// The format that something else than the content shows.
+    package var namedFormat: RecordFormat?
     /// Where in each value the records are; nil when the values are the records, or arrays of them.
     package var root: RecordRoot?
     package var csv = CSVOptions()
@@ -21,7 +24,12 @@ package struct InputReading: Sendable {
     /// Lines that are no records are skipped, up to that number; 0 ends the reading with the first one.
     package var mostRejects = 0
 
-    package init(format: RecordFormat, root: RecordRoot? = nil) { (self.format, self.root) = (format, root) }
+    package init(format: RecordFormat?, root: RecordRoot? = nil) { (self.format, self.root) = (format, root) }
+
+    /// The format that is given, or that the content has. Of a pipe the first bytes are waited for.
+    package func format(atPath path: String) -> RecordFormat {
+        format ?? RecordFormat.found(atPath: path, named: namedFormat, encoding: encoding)
+    }
 }
 
 /// Finds the records of one input. Belongs to one thread, which may block.
@@ -36,6 +44,7 @@ package final class InputReader {
     private let decoded: DecodedBytes?
     private var reader: any RecordReader
     private let reading: InputReading
+    private let format: RecordFormat
     /// Where the records are in each record of the reader; nil if it finds them itself.
     private let root: RecordRoot?
     private var isOver = false
@@ -51,8 +60,8 @@ package final class InputReader {
     static let mostRetained = 4 << 20
 
     package init(_ bytes: any ByteSource, _ reading: InputReading, limits: RecordLimits = .ofJobs) {
-        let (format, root) = (reading.format, reading.root)
-        self.reading = reading
+        let (format, root) = (reading.format ?? .json, reading.root)
+        (self.reading, self.format) = (reading, format)
         let isTable = format == .csv || format == .tsv
         decoded =
             format == .xml ? nil : DecodedBytes(bytes, encoding: reading.encoding, mayBeWestern: isTable)
@@ -98,7 +107,7 @@ package final class InputReader {
             throw InputFault(reason: error.reason, place: error.place.map { _ in reader.place })
         }
         isOver = chunk.isEmpty
-        if reading.mostRejects > 0, reading.format != .xml {
+        if reading.mostRejects > 0, format != .xml {
             try recovering(chunk, emit)
         } else {
             try read(chunk, isLast: isOver, emit)
@@ -199,7 +208,7 @@ package final class InputReader {
         // The line on which the record ends, where that is known.
         let known = max(0, (fault.recordEnd ?? retainedOffset) - retainedOffset)
         var end = retained[min(known, retained.count)...].firstIndex(of: lineEnd)
-        if !reading.format.readsTexts {
+        if !format.readsTexts {
             while let index = end, index + 1 < retained.count, !opening.contains(retained[index + 1]) {
                 end = retained[(index + 1)...].firstIndex(of: lineEnd)
             }

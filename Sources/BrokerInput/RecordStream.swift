@@ -43,7 +43,12 @@ package final class RecordStream: Sendable {
     package init(path: String, _ reading: InputReading, maximumBytes: Int = .max, patience: Int32? = nil) {
         self.patience = patience
         open = { () throws(InputFault) in
-            InputReader(UnpackedBytes(try FileBytes(path), maximumBytes: maximumBytes), reading)
+            var reading = reading
+            reading.format = reading.format(atPath: path)
+            guard reading.format != .xml || reading.encoding == nil else {
+                throw InputFault(reason: "is XML, which declares its encoding itself; take --encoding out", place: nil)
+            }
+            return InputReader(UnpackedBytes(try FileBytes(path), maximumBytes: maximumBytes), reading)
         }
         readAhead()
     }

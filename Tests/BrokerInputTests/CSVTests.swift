@@ -204,6 +204,23 @@ import Testing
         #expect(try records(text) == [expected])
     }
 
+    @Test func `blanks around quotes are no text`() throws {
+        #expect(
+            try records("id, \"a\" ,b\n1,  \"x, \"\"y\" ,z\n2, , z\n") == [
+                #"{"id":"1","a":"x, \"y","b":"z"}"#, #"{"id":"2","a":" ","b":" z"}"#,
+            ])
+        #expect(Reading(.csv, "a,b\n1,\"x\" \"y\"\n").faultText.contains("after the closing quote, saw '\"'"))
+        #expect(Reading(.csv, "a,b\n1,x \"y\"\n").faultText.contains("a quote inside of a field"))
+    }
+
+    @Test func `a first line that may be a title is said to be one, and nothing of it is lost`() throws {
+        let reading = try #require(Reading.always(.csv, "Sales\nid|price\n1|2\n"))
+        #expect(reading.records == [#"{"Sales":"id|price"}"#, #"{"Sales":"1|2"}"#])
+        #expect(
+            reading.notes.count == 1 && reading.notes[0].contains("have 2 between |; if it is a title, --skip-lines 1"))
+        #expect(Reading(.csv, "tags\na\nb;c\n").notes.isEmpty)
+    }
+
     @Test func `rows without any value at the end are left out, and those before another row are records`() throws {
         #expect(
             try records("a,b\n,\n1,2\n,\n,,\n") == [#"{"a":null,"b":null}"#, #"{"a":"1","b":"2"}"#])

@@ -73,6 +73,12 @@ import Testing
         let many = try submit(["--on-invalid", "skip", "--max-unreadable", "2", "a.ndjson"], "c")
         #expect(
             many.status == 1 && many.complaints.contains("more than 2 lines that cannot be read"), "\(many.complaints)")
+        // A resumed run reads the lines again, and they are in the file once.
+        for count in [3, 3] {
+            _ = try submit(["--on-invalid", "skip", "--resume", "--rejects", "s.ndjson", "a.ndjson"], "d")
+            let lines = try String(contentsOfFile: programs.path("s.ndjson"), encoding: .utf8).split(separator: "\n")
+            #expect(lines.count == count)
+        }
         let checked = try submit(["--check", "a.ndjson"])
         #expect(
             checked.status == 1 && checked.complaints.contains("a.ndjson, line 4: unreadable"), "\(checked.complaints)")

@@ -192,6 +192,8 @@ import Testing
         run.waitUntilExit()
         #expect(run.terminationStatus == 128 + signal)
         #expect(try FileManager.default.contentsOfDirectory(atPath: temporary) == [])
+        // An end of the input would end the command, too.
+        withExtendedLifetime((input, complaints)) {}
     }
 }
 

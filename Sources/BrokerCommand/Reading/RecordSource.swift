@@ -17,7 +17,8 @@ struct RecordSource: Sendable {
     /// For messages, where the path says nothing.
     var title: String?
 
-    var format: RecordFormat { reading.format }
+    /// Of a pipe the first bytes are waited for.
+    var format: RecordFormat { reading.format(atPath: path) }
 
     var root: RecordRoot? {
         get { reading.root }
@@ -121,9 +122,8 @@ struct RecordFormatOptions: ParsableArguments {
 
     /// - Parameter name: the format that something else than the content shows.
     func source(_ path: String, named name: RecordFormat?, root: RecordRoot?) -> RecordSource {
-        let format = type ?? RecordFormat.found(atPath: path, named: name, encoding: text.encoding)
-        var reading = InputReading(format: format, root: root)
-        (reading.csv, reading.encoding) = (text.csv, text.encoding)
+        var reading = InputReading(format: type, root: root)
+        (reading.namedFormat, reading.csv, reading.encoding) = (name, text.csv, text.encoding)
         return RecordSource(path: path, reading: reading)
     }
 }
@@ -187,12 +187,13 @@ struct TextOptions: ParsableArguments {
     var skipLines = 0
 
     @Flag(
-        inversion: .prefixedNo,
         help: """
-            The first line of CSV names the fields, or is a record whose fields are column_1, column_2, … Default: a \
-            header, unless the line is certainly a record.
+            The first line of CSV is a record, whose fields are column_1, column_2, … Default: if it certainly is one.
             """)
-    var header: Bool?
+    var noHeader = false
+
+    @Flag(help: "The first line of CSV has the names of the fields, whatever it looks like.")
+    var withHeader = false
 
     @Option(
         help: """
@@ -203,8 +204,11 @@ struct TextOptions: ParsableArguments {
 
     mutating func validate() throws {
         try checkRange("--skip-lines", skipLines, in: 0...Int.max)
+        if noHeader, withHeader { throw ValidationError("--no-header and --with-header contradict each other.") }
         if delimiter?.text == quote.text { throw ValidationError("--delimiter and --quote are the same character.") }
     }
+
+    private var header: Bool? { noHeader ? false : withHeader ? true : nil }
 
     var csv: CSVOptions {
         var csv = CSVOptions(delimiter: delimiter, ragged: ragged)

@@ -2,6 +2,7 @@ import Broker
 import BrokerCommandLine
 import BrokerInput
 import BrokerJSON
+import Foundation
 import Glibc
 import Synchronization
 
@@ -29,6 +30,8 @@ final class RejectsFile: Sendable {
     private let state: Mutex<State>
     /// The lines of jobs that were committed before are in the file already.
     private let omitsDuplicates: Bool
+    /// Lines in the file about lines of an input that are no records, which a resumed submission reads again.
+    private let known: Set<[UInt8]>
 
     /// - Parameter appends: a resumed submission adds to the file of the earlier one. Else the file must be new, or empty.
     init(_ path: String, appends: Bool) throws {
@@ -48,6 +51,9 @@ final class RejectsFile: Sendable {
         var status = stat()
         isRegular = fstat(descriptor, &status) == 0 && status.st_mode & S_IFMT == S_IFREG
         omitsDuplicates = length > 0
+        let lines = length > 0 ? FileManager.default.contents(atPath: path).map { Array($0) } ?? [] : []
+        let mark = Array("\"code\":\"\(BrokerError.Code.unreadable.rawValue)\"".utf8)
+        known = Set(lines.split(separator: UInt8(ascii: "\n")).filter { $0.contains(mark) }.map { Array($0) })
         state = Mutex(State(length: max(0, length)))
     }
 
@@ -105,6 +111,7 @@ final class RejectsFile: Sendable {
             writer.member("file", file)
             writer.nullable("line", (reject.fault.recordPlace ?? reject.fault.place)?.line)
         }
+        guard !known.contains(writer.bytes) else { return }
         write(writer.bytes + [UInt8(ascii: "\n")], count: 1, faultyCount: 1)
         if !reject.isJSON { state.withLock { $0.textCount += 1 } }
     }

@@ -330,9 +330,8 @@ extension IndexSet {
 
 extension SubmitCommand {
     private static let flags = [
-        "--evolve", "--no-evolve", "--dry-run", "--check", "--resume", "--json", "--empty", "--header", "--no-header",
-        "--new",
-        "--extra", "--widen", "--append",
+        "--evolve", "--no-evolve", "--dry-run", "--check", "--resume", "--json", "--empty", "--with-header",
+        "--no-header", "--new", "--extra", "--widen", "--append",
     ]
 
     /// The command for a part of the input, as words for a shell: the whole command, whose first words are `broker submit`, without
