@@ -37,7 +37,8 @@ struct RecordSource: Sendable {
     /// The source with the key paths of a model, which tell a header's names with dots from paths.
     func withKeys(_ paths: [[String]]) -> RecordSource {
         var source = self
-        source.reading.csv.keys.formUnion(paths.filter { $0.count == 1 && $0[0].contains(".") }.map { $0[0] })
+        source.reading.csv.keys.formUnion(
+            paths.filter { $0.count == 1 && ($0[0].contains(".") || $0[0].isEmpty) }.map { $0[0] })
         return source
     }
 
