@@ -494,6 +494,23 @@ extension ModelExtension {
         #expect(none.identities[0].text == "each run adds its records again, as --identity none says")
     }
 
+    @Test(arguments: [
+        (#"{"id": "a"}"#, "string"), (#"{"id": {"x": 1}}"#, "integer64"), (#"{"id": [1]}"#, "integer64"),
+        (#"{"id": 18446744073709551615}"#, "string"),
+    ])
+    func `an identity becomes a text, and never JSON`(later: String, type: String) throws {
+        let (model, document) = try Samples("Thing", #"[{"id": 1, "a": 1}]"#).model()
+        let changes = try Samples("Thing", "[\(later)]").inferred(extending: model).extension
+        let extended = try ModelReader.read(changes.applied(to: document)).entities[0]
+        #expect(extended.attributes[extended.identity[0]].type.rawValue == type)
+    }
+
+    @Test func `a dictionary that is loaded again changes nothing`() throws {
+        let records = "{\((0..<9).map { "\"A\($0)\": {\"key\": {\"x\": \($0)}, \"v\": 1}" }.joined(separator: ","))}"
+        let model = try Samples("Thing", records, isMap: true).model().model
+        #expect(try Samples("Thing", records, isMap: true).inferred(extending: model).extension.isEmpty)
+    }
+
     @Test func `a later input that contradicts a guess is counted, and a person's word ends the guess`() throws {
         let (model, document) = try Samples("Thing", #"[{"id": 1, "a": 1}, {"id": 2, "a": 2}]"#).model()
         #expect(model.entities[0].isIdentityGuessed)

@@ -51,7 +51,8 @@ struct DesignWriter {
                 write(entity)
             }
         }
-        let mapping = root.isNested ? addMapping(of: root) : nil
+        let known = root.shape.known.flatMap { design.model?.keyMapping(of: $0) }
+        let mapping = root.isNested ? known ?? addMapping(of: root) : nil
         var empty = DocumentWriter()
         empty.add(
             "description",
