@@ -334,6 +334,17 @@ import Testing
         }
     }
 
+    @Test(
+        arguments: [
+            (#""geo.lat""#, [["geo", "lat"]]), (#"["http.status"]"#, [["http.status"]]), ("[]", []),
+            (#"["a",["b.c"],"d.e"]"#, [["a"], ["b.c"], ["d", "e"]]), (#"[["geo","lat.deg"]]"#, [["geo", "lat.deg"]]),
+        ] as [(String, [[String]])])
+    func `key paths are read and written as models say them`(json: String, paths: [[String]]) throws {
+        let read = try RawJSON(json).decode(ModelDescription.KeyPaths.self)
+        #expect(read.paths == paths)
+        #expect(String(decoding: try JSONEncoder().encode(read), as: UTF8.self) == json)
+    }
+
     @Test func `the examples have every property of their schemas`() throws {
         let answers = try #require(try Self.members("server-messages.schema.json")["$defs"] as? [String: Any])
         let stats = properties(try #require(answers["stats"]))
