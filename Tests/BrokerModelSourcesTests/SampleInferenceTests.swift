@@ -79,6 +79,14 @@ import Testing
         #expect(paths == [["v", "$numberLong"], ["v", "$numberInt"], ["v"]])
     }
 
+    @Test func `objects under the keys of paths that mean something else are JSON`() throws {
+        let (model, document) = try Samples("T", #"[{"id": 1, "@parent": {"$oid": "5f"}, "@record": 1}]"#).model()
+        #expect(types(model.entities[0]) == ["id: integer64", "parent: transformable", "record: integer64"])
+        let later = try Samples("T", #"[{"id": 2, "@parent": {"x": 1}, "@record": {"$oid": "5f"}}]"#)
+        let extended = try ModelReader.read(later.inferred(extending: model).extension.applied(to: document))
+        #expect(types(extended.entities[0]) == ["id: integer64", "parent: transformable", "record: transformable"])
+    }
+
     @Test func `one record with many keys that are codes is a dictionary of values, and no record`() throws {
         let members = (0..<50).map { "\"1.\($0).0-beta\": \"a\"" }.joined(separator: ",")
         #expect(try !Samples("T", "[{\(members)}]").inferred().hasValues)

@@ -142,7 +142,10 @@ final class ShapeReading {
         case .ignored: return []
         case .attribute(let index):
             if model.isPlaceholder(index, of: entity) { return property.count == property.nulls ? [] : nil }
-            let isJSON = property.hasObjects || property.hasLists || property.deepObjects > 0
+            // No path leads through a key of Broker's own.
+            let isJSON =
+                property.hasObjects || property.hasLists || property.deepObjects > 0
+                || !property.wrappers.isEmpty && HolderValue.isReserved(path[0])
             if isJSON || property.wrappers.isEmpty { return [leaf(isJSON ? .json(property.jsonReason) : .attribute)] }
             let others = property.paths(at: path).filter { $0 != path }
             return [ModelLeaf(path: path, others: others, property: property, form: .attribute)]
