@@ -27,7 +27,8 @@ package struct TextEncoding: Sendable, Equatable {
 /// 1. A given encoding counts. (A byte order mark of UTF-8 is left to the reader.)
 /// 2. UTF-16 is known by its byte order mark.
 /// 3. Of CSV that has only ASCII up to a byte that begins no UTF-8, this and all that follows is read as Windows-1252, in
-///    which the ASCII before it is the same. Three bytes beyond ASCII in a row are of no Western language: they are a fault.
+///    which the ASCII before it is the same. Three bytes beyond ASCII in a row are of no Western language, and a letter of
+///    UTF-8 shows that the byte was a damaged one: both are a fault.
 final class DecodedBytes: ByteSource {
     private let bytes: any ByteSource
     private let mayBeWestern: Bool
@@ -40,6 +41,7 @@ final class DecodedBytes: ByteSource {
     private var isWestern = false
     /// Bytes beyond ASCII at the end of what was read.
     private var run = 0
+    private var lastByte: UInt8 = 0
     /// Bytes of a character that are not converted yet.
     private var rest: [UInt8] = []
     private var offset = 0
@@ -160,8 +162,10 @@ final class DecodedBytes: ByteSource {
         if isWestern {
             for (index, byte) in chunk.enumerated() {
                 run = byte >= 0x80 ? run + 1 : 0
-                guard run == 3 else { continue }
-                count = max(0, index - 2)
+                let isUTF8 = run == 2 && [0xC2, 0xC3].contains(lastByte) && byte < 0xC0
+                lastByte = byte
+                guard run == 3 || isUTF8 else { continue }
+                count = max(0, index - run + 1)
                 fault = .damaged("the text is neither UTF-8 nor Windows-1252; \(encodingRemedy) or SHIFT_JIS")
                 break
             }

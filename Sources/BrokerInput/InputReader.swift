@@ -104,6 +104,8 @@ package final class InputReader {
         do throws(InputFault) {
             chunk = try bytes.next()
         } catch {
+            // The records before the fault.
+            try flush(emit)
             throw InputFault(reason: error.reason, place: error.place.map { _ in reader.place })
         }
         isOver = chunk.isEmpty

@@ -389,6 +389,12 @@ extension CSVOptions {
             let reading = try read(Array("a\nx\n".utf8) + [0x93, 0xFA, 0x96, 0x7B, 0x8C, 0xEA, 0xEA], pieces: size)
             #expect(reading.faultText.contains("neither UTF-8 nor Windows-1252"), "\(reading.faultText)")
         }
+        // UTF-8 with a damaged byte.
+        for size in 1...9 {
+            let reading = try read(Array("a\n".utf8) + [0xE9] + Array("x\nZürich\n".utf8), pieces: size)
+            #expect(reading.records == [#"{"a":"éx"}"#], "\(reading.records)")
+            #expect(reading.faultText.contains("neither UTF-8 nor Windows-1252"), "\(reading.faultText)")
+        }
         #expect(try read([0x7B, 0x22, 0xFC, 0x22, 0x7D], nil, .json).notes.isEmpty)
     }
 
