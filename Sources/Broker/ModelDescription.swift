@@ -55,6 +55,10 @@ extension ModelDescription {
         public var identityOptional: Bool?
         /// Inference has chosen the identity, and no person has said so.
         public var identityGuessed: Bool?
+        /// The attribute that identified the objects before.
+        public var formerIdentity: String?
+        /// The entity has the attribute `_extra`, for what no other attribute takes.
+        public var extra: Bool?
         /// By name.
         public var attributes: [String: Attribute]
         /// By name.
@@ -71,7 +75,8 @@ extension ModelDescription {
 
         private enum CodingKeys: String, CodingKey {
             case description
-            case table, parent, abstract, root, ignore, identity, identityOptional, identityGuessed
+            case table, parent, abstract, root, ignore, identity, identityOptional, identityGuessed, formerIdentity,
+                extra
             case attributes, relationships, tombstone, modified
             case unique, indexes, renamedFrom
         }
@@ -87,6 +92,8 @@ extension ModelDescription {
             identity = try container.decodeIfPresent([String].self, forKey: .identity) ?? []
             identityOptional = try container.decodeIfPresent(Bool.self, forKey: .identityOptional)
             identityGuessed = try container.decodeIfPresent(Bool.self, forKey: .identityGuessed)
+            formerIdentity = try container.decodeIfPresent(String.self, forKey: .formerIdentity)
+            extra = try container.decodeIfPresent(Bool.self, forKey: .extra)
             attributes = try container.decodeIfPresent([String: Attribute].self, forKey: .attributes) ?? [:]
             relationships = try container.decodeIfPresent([String: Relationship].self, forKey: .relationships) ?? [:]
             tombstone = try container.decodeIfPresent(String.self, forKey: .tombstone)

@@ -193,7 +193,7 @@ import Testing
         #expect(nested.text.contains(#""key": [["o", "a.b"]]"#), "\(nested.text)")
         let long = String(repeating: "long header ", count: 30)
         let name = try infer("T", "[{\"\(long)\": 1}]").model.entities[0].attributes[0].name
-        #expect(name.utf8.count == 200)
+        #expect(name.hasPrefix("long_header_long_header") && name.utf8.count <= 120)
     }
 
     @Test func `dictionaries with very many keys and deep nesting stay JSON`() throws {

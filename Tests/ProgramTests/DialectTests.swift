@@ -51,7 +51,7 @@ import Testing
         #expect(try submit(["a.csv"]).status == 0)
         let model = try String(contentsOfFile: programs.path("a.model.json"), encoding: .utf8)
         #expect(model.contains("\"description\": \"\(question): in all 1"), "\(model)")
-        #expect(try rows("SELECT * FROM Item") == ["1|7"])
+        #expect(try rows("SELECT * FROM Item") == ["1|7|NULL"])
         let names = try rows("SELECT name FROM pragma_table_info('Item')")
         #expect(names[1].hasPrefix("How_satisfied_are_you_with_the_service") && names[1].utf8.count <= 120)
     }

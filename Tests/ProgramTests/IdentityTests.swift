@@ -103,7 +103,7 @@ import Testing
         #expect(read.output.contains(#""unchanged":2"#) && !read.output.contains("unknownKey"), "\(read)")
         let shown = try programs.run("broker", ["model", "show", "--store", "s.sqlite"])
         #expect(
-            shown.output.contains(#""key": ["http.status"]"#) && shown.output.contains(#""key": "meta.uid""#),
+            shown.output.contains(#""key": [["http.status"]]"#) && shown.output.contains(#""key": "meta.uid""#),
             "\(shown)")
     }
 }
