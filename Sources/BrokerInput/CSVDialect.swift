@@ -140,6 +140,8 @@ struct CSVBeginning {
     private var isQuoted = false
     private var hasText = false
     private var lines = 0
+    /// All lines so far begin with `#`, and this one, if it has begun.
+    private var isPreamble = true
     private var hasZero = false
     /// The bytes that are looked at: as many however the input is divided into pieces.
     private var scanned = 0
@@ -163,15 +165,18 @@ struct CSVBeginning {
             if isComplete { break }
             scanned += 1
             switch byte {
-            case options.quote.byte where byte != 0: isQuoted.toggle()
+            case options.quote.byte where byte != 0 && !(isPreamble && hasText): isQuoted.toggle()
             case UInt8(ascii: "\n"), UInt8(ascii: "\r"):
-                if hasText, !isQuoted { lines += 1 }
+                // Comments may be long; what comes after them decides.
+                if hasText, !isQuoted, !isPreamble { lines += 1 }
                 hasText = hasText && isQuoted
             // A byte order mark.
             case 0xEF, 0xBB, 0xBF: break
             // A fault, wherever it is.
             case 0: hasZero = true
-            default: hasText = true
+            default:
+                if !hasText { isPreamble = isPreamble && byte == UInt8(ascii: "#") }
+                hasText = true
             }
         }
     }
@@ -225,6 +230,7 @@ struct CSVBeginning {
         }
         if hasReturn, !hasFeed { dialect.lineEnd = UInt8(ascii: "\r") }
         isQuoted = false
+        var isPreamble = true
         func end(_ index: Int) {
             let line = bytes[start..<index]
             if line.contains(where: { $0 != UInt8(ascii: "\r") && $0 != UInt8(ascii: "\n") }) {
@@ -233,7 +239,10 @@ struct CSVBeginning {
             start = index + 1
         }
         for index in start..<max(start, scanned) {
-            if bytes[index] == dialect.quote { isQuoted.toggle() }
+            if index == start {
+                isPreamble = isPreamble && [UInt8(ascii: "#"), dialect.lineEnd].contains(bytes[index])
+            }
+            if bytes[index] == dialect.quote, !isPreamble { isQuoted.toggle() }
             if !isQuoted, bytes[index] == dialect.lineEnd { end(index) }
         }
         if start < scanned { end(scanned) }

@@ -141,7 +141,10 @@ final class DecodedBytes: ByteSource {
         isWestern = true
         convert(from: .windows1252)
         offset += begin
-        return Array(chunk[..<begin]) + (try converted(Array(chunk[begin...]), isEnd: isEnd))
+        guard begin > 0 else { return try converted(chunk, isEnd: isEnd) }
+        // What comes before has its records also where the next byte is a fault.
+        rest = Array(chunk[begin...])
+        return Array(chunk[..<begin])
     }
 
     /// The bytes of the first character; nil if it is not UTF-8.

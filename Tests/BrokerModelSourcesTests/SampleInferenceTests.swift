@@ -217,6 +217,20 @@ import Testing
         return withExtendedLifetime(document) { SampleRoot(in: document.root, isOnly: isOnly, entity: entity)?.text }
     }
 
+    @Test func `a list of XML that is named like the entity is not its only record`() throws {
+        for (json, path) in [
+            (#"{"recording-list": {"@count": "9", "recording": [{"@id": "a"}, {"@id": "b"}]}}"#, "/recording-list/recording"),
+            (#"{"recording-list": {"@count": "1", "recording": {"@id": "a"}}}"#, "/recording-list/recording"),
+            (#"{"channel": {"title": "t", "item": {"title": "a", "category": [{"text": "x"}]}}}"#, "/channel/item"),
+        ] {
+            let document = try JSONDocument(parsing: JSONText(copying: Array(json.utf8)))
+            let root = withExtendedLifetime(document) {
+                SampleRoot(in: document.root, isOnly: true, isXML: true, entity: "Recording")?.text
+            }
+            #expect(root == path, "\(json)")
+        }
+    }
+
     @Test(
         arguments: [
             (#"{"things": [{"a": 1}], "others": [{"a": 1}, {"a": 2}]}"#, "/things"),

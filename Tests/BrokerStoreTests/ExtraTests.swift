@@ -54,7 +54,7 @@ import Testing
             places :: 1.0|Elm|{"geo":{"address":{"no":8}}}
             # keys with dots and empty keys are keys
             {"Item": {"id": 1, "geo": {"address": {"no": null}}, "http.status": 200, "": 0, "@x": 1}}
-            extra :: {"http.status":200,"":0,"@x":1}
+            extra :: {"":0,"@x":1,"http.status":200}
             # ignored keys are not stored
             {"Item": {"id": 2, "skipped": 1}}
             SELECT _extra FROM Item WHERE id = 2 :: NULL
@@ -88,7 +88,7 @@ import Testing
             items :: 1|NULL|NULL
             # numbers that a double does not hold exactly, and dates with more digits
             {"Item": {"id": 1, "ratio": 9007199254740993, "at": "2020-01-01T00:00:00.123456Z"}}
-            SELECT ratio, at, _extra FROM Item :: NULL|NULL|{"ratio":9007199254740993,"at":"2020-01-01T00:00:00.123456Z"}
+            SELECT ratio, at, _extra FROM Item :: NULL|NULL|{"at":"2020-01-01T00:00:00.123456Z","ratio":9007199254740993}
             {"Item": {"id": 1, "ratio": 0.1, "at": "2020-01-01T00:00:00.123Z"}}
             SELECT ratio, at, _extra FROM Item :: 0.1|2020-01-01T00:00:00.123Z|NULL
             # a value in the place of an object on key paths
@@ -124,7 +124,7 @@ import Testing
             people :: Ann|NULL|2|{"a":1}
             # nested records have their own
             {"Item": {"id": 1, "owner": {"name": "Ann", "size": "M", "pet": "cat"}}}
-            people :: Ann|NULL|NULL|{"size":"M","pet":"cat"}
+            people :: Ann|NULL|NULL|{"pet":"cat","size":"M"}
             # a record that is not newer changes nothing there
             {"Person": {"name": "Ann", "pet": "cat"}}
             {"Person": {"name": "Ann", "age": 5, "size": 3}}
@@ -134,16 +134,32 @@ import Testing
             people ::
             # records without identity
             {"Line": [{"text": "a", "n": 1}, {"text": "b"}, {"text": [1], "n": 2}]}
-            lines :: a|{"n":1}, b|NULL, NULL|{"text":[1],"n":2}
+            lines :: a|{"n":1}, b|NULL, NULL|{"n":2,"text":[1]}
             {"Line": {"n": 1}} => noKnownKey /Line
             # what a fetch prints is read again
             {"Item": {"id": 3, "_extra": {"a": 1, "amount": "x"}, "amount": null}}
             SELECT amount, _extra FROM Item WHERE id = 3 :: NULL|{"a":1,"amount":"x"}
             {"Item": {"id": 3, "_extra": null}}
             {"Item": {"id": 3, "_extra": 7}}
-            SELECT amount, _extra FROM Item WHERE id = 3 :: NULL|{"a":1,"amount":"x","_extra":7}
+            SELECT amount, _extra FROM Item WHERE id = 3 :: NULL|{"_extra":7,"a":1,"amount":"x"}
             """#))
     func `several records`(claim: Claim) throws { try claim.check(store, Self.queries) }
+
+    @Test(arguments: [false, true])
+    func `an object has 10,000 extra values, and no record adds more`(interprets: Bool) throws {
+        var options = StoreOptions()
+        options.interpretsAll = interprets
+        let store = try TestStore(Self.model, options: options)
+        let keys = { (range: Range<Int>) in range.map { #""k\#($0)": 1"# }.joined(separator: ", ") }
+        #expect(try store.fault(#"{"Item": {"id": 1, \#(keys(0..<10_001))}}"#)?.code == .validationFailed)
+        #expect(try store.changes(#"{"Item": {"id": 1, \#(keys(0..<10_000))}}"#) == "Item +1")
+        let fault = try #require(try store.fault(#"{"Item": {"id": 1, "more": 1}}"#))
+        #expect(fault.code == .constraintViolation && fault.message.contains("fewer keys"), "\(fault)")
+        #expect(try store.changes(#"{"Item": {"id": 1, "k7": 2, "amount": 3}}"#) == "Item ~1")
+        let skipped = try store.outcome(#"{"Item": [{"id": 1, "more": 1}, {"id": 2, "more": 1}]}"#, .skip)
+        #expect(skipped.rejections.count == 1)
+        #expect(try store.rows("SELECT id, amount FROM Item ORDER BY id") == ["1|3", "2|NULL"])
+    }
 
     @Test func `a changed model takes the values that its attributes can hold, and leaves the others`() throws {
         let model = { (attributes: String) in

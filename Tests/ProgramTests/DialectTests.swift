@@ -45,6 +45,14 @@ import Testing
         #expect(wrong.status == 2 && wrong.complaints.contains("--encoding"), "\(wrong.complaints)")
     }
 
+    @Test func `comments before the header are left out, however many there are`() throws {
+        let comments = (1...40).map { "# \($0), a \"note\n" }.joined()
+        try programs.write(comments + "id,name\n1,x\n", to: "a.csv")
+        let result = try submit(["a.csv"])
+        #expect(result.status == 0 && result.complaints.contains("the first 40 lines begin with #"), "\(result)")
+        #expect(try rows("SELECT id, name FROM Item") == ["1|x"])
+    }
+
     @Test func `a header that is longer than a name is shortened, and the description has all of it`() throws {
         let question = "How satisfied are you with " + String(repeating: "the service and ", count: 16) + "all?"
         try programs.write("id,\"\(question)\"\n1,7\n", to: "a.csv")

@@ -237,6 +237,10 @@ package struct SampleRoot {
                         keys: path + [key], isMap: false, count: elements.reduce(0) { n, _ in n + 1 }, isNamed: isNamed)
                 )
             case .object where isXML && (elements.contains(key) || isNamed):
+                let before = candidates.count
+                // A `recording-list` has the recordings in it.
+                if isNamed { find(in: member, path + [key], entity, expectsMap, isXML, &candidates) }
+                guard !candidates[before...].contains(where: \.isNamed) else { continue }
                 candidates.append(Candidate(keys: path + [key], isMap: false, count: 1, isNamed: isNamed))
             case .object:
                 if isMap(member) || expectsMap && holdsObjects(member) {

@@ -266,7 +266,7 @@ extension StagingContext {
         let isTarget = try isTarget(record, entity, nestedIn: source.holder)
         var conversion = RecordConversion()
         convertAttributes(record, entity, source, cells, &conversion)
-        if entity.extraColumn >= 0 { addExtraKeys(entity, source, cells, &conversion) }
+        if entity.extraColumn >= 0 { addExtraKeys(of: record, entity, source, cells, &conversion) }
         if let holder = source.holder { takeHolderValues(entity, holder, cells) }
         if entity.contentColumn >= 0 {
             let content = contentCell(record, source)
@@ -398,11 +398,22 @@ extension StagingContext {
 
     /// Adds the record's unknown keys, and those that a fetch has printed in `_extra`, to the extra values, and stores these.
     private mutating func addExtraKeys(
-        _ entity: EntityPlan, _ source: RecordSource, _ cells: Int, _ conversion: inout RecordConversion
+        of record: JSONValue, _ entity: EntityPlan, _ source: RecordSource, _ cells: Int,
+        _ conversion: inout RecordConversion
     ) {
-        var values = scanner.extraKeys.map { (path: entity.extraPath(to: $0.node, $0.key), value: $0.value) }
         let column = entity.extraColumn
-        if let fetched = value(of: entity.attributes[column], column, source, entity) {
+        let fetched = value(of: entity.attributes[column], column, source, entity)
+        let count = scanner.extraKeys.count + (fetched.map { $0.members.reduce(0) { count, _ in count + 1 } } ?? 0)
+        guard count <= ExtraValues.mostKeys else {
+            let tooMany = fault(
+                .validationFailed,
+                "This record of \(entity.name) has \(count) keys that the model does not name, and _extra takes "
+                    + "\(ExtraValues.mostKeys). If the keys are values, a mapping with \"nestingKey\" reads them.",
+                record, entity)
+            return note(tooMany, at: textOffset(of: record), in: record, source, &conversion)
+        }
+        var values = scanner.extraKeys.map { (path: entity.extraPath(to: $0.node, $0.key), value: $0.value) }
+        if let fetched {
             if fetched.kind == .object {
                 values += fetched.members.map { (entity.extraPath(to: 0, $0.key), $0.value) }
             } else {

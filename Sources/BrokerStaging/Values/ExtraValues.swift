@@ -6,6 +6,9 @@ internal import BrokerJSON
 /// As text: entries of JSON with commas between them. `[path,value]` stores a value, `[path]` takes one away; a path is an array
 /// of keys. They take effect in their order.
 package enum ExtraValues {
+    /// The maximum number of an object's extra values, and of one record. Each later record of the object costs time for all of them.
+    package static let mostKeys = 10_000
+
     /// Adds an entry.
     ///
     /// - Parameters:
@@ -34,9 +37,10 @@ package enum ExtraValues {
     ///
     /// - Parameter column: before them; nil without a value. What is no JSON object, another program has stored, and is replaced.
     /// - Returns: nil when nothing is left.
+    /// - Throws: when there would be more than ``mostKeys``.
     package static func applied(
         _ entries: some Collection<UInt8>, to column: UnsafeBufferPointer<UInt8>?
-    ) -> [UInt8]? {
+    ) throws(TooManyExtraKeys) -> [UInt8]? {
         let object = ExtraObject(column.map { Array($0) })
         guard let entries = JSONDocument(extra: [UInt8(ascii: "[")] + entries + [UInt8(ascii: "]")]) else {
             preconditionFailure("what staging has written is JSON")
@@ -46,9 +50,12 @@ package enum ExtraValues {
             let path = parts.next()!
             object.set(path.elements.map { Array($0.bytes) }[...], parts.next()?.jsonText)
         }
+        guard object.count <= mostKeys else { throw TooManyExtraKeys() }
         return object.text
     }
 }
+
+package struct TooManyExtraKeys: Error {}
 
 extension JSONDocument {
     /// Nil for what is no JSON. The values of a record are deeper here than in it.
@@ -136,7 +143,7 @@ extension JSONValue {
     }
 }
 
-/// A JSON object that changes. Its members keep their order.
+/// A JSON object that changes. Its members are in the order of their keys' bytes, however they came there.
 private final class ExtraObject {
     private enum Content {
         case text([UInt8])
@@ -177,12 +184,23 @@ private final class ExtraObject {
         put(key, .object(inner))
     }
 
+    /// The members with a value, and those of the objects that changed.
+    var count: Int {
+        members.reduce(0) { count, member in
+            switch member.content {
+            case nil: count
+            case .text: count + 1
+            case .object(let object): count + object.count
+            }
+        }
+    }
+
     /// Nil without members.
     var text: [UInt8]? {
         var writer = JSONWriter()
         var isEmpty = true
         writer.object { writer in
-            for (key, content) in members {
+            for (key, content) in members.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) }) {
                 let text: [UInt8]? =
                     switch content {
                     case .text(let text): text

@@ -26,7 +26,8 @@ struct ExtraMigration {
         }
         return counts.sorted { ($0.key.entity, $0.key.attribute) < ($1.key.entity, $1.key.attribute) }.map {
             let entity = plan.model.entities[$0.entity]
-            return "\(entity.name).\(entity.attributes[$0.attribute].name) took \($1) \($1 == 1 ? "value" : "values") from _extra."
+            return
+                "\(entity.name).\(entity.attributes[$0.attribute].name) took \($1) \($1 == 1 ? "value" : "values") from _extra."
         }
     }
 
@@ -73,15 +74,14 @@ struct ExtraMigration {
             counts[Subject(entity: entity, attribute: candidate.attribute), default: 0] += 1
         }
         guard !names.isEmpty else { return }
+        var rest: [UInt8]?
+        // Values only go, so there are never too many.
+        do throws(TooManyExtraKeys) { rest = try ExtraValues.applied(removals, to: extra.bytes) } catch { return }
         let assignments = names.enumerated().map { "\($1) = ?\($0 + 3)" }.joined(separator: ", ")
         let update = try statements.statement(
             entity, columns: columns, sql: "UPDATE \(table) SET \(column) = ?2, \(assignments) \(isRow)")
         update.bind(number, at: 1)
-        if let rest = ExtraValues.applied(removals, to: extra.bytes) {
-            update.bind(text: rest, at: 2)
-        } else {
-            update.bind(.null, at: 2)
-        }
+        if let rest { update.bind(text: rest, at: 2) } else { update.bind(.null, at: 2) }
         for (position, cell) in cells.enumerated() { update.bind(cell.cell, at: position + 3) }
         try update.run()
     }

@@ -446,7 +446,8 @@ final class StoredObjects: ObjectStore {
             error.isOfNull ? statements.upserts.required.first { $0 >= attributes || cells[$0].kind == .null } : nil
         let remedy =
             error.isTooLarge
-            ? "Send shorter values of this \(name)."
+            ? "Send shorter values of this \(name)"
+                + (plan.model.entities[entity].extra == nil ? "." : ", or fewer keys that the model does not name.")
             : "A table requires of this \(name) what the model does not know. Send a record that meets it, or look at the "
                 + "table's constraints."
         var fault = Fault(

@@ -588,7 +588,13 @@ enum ExtraFunction {
     }
 
     static func give(_ entries: some Collection<UInt8>, _ old: OpaquePointer?, to context: OpaquePointer?) {
-        guard let value = ExtraValues.applied(entries, to: text(old)) else { return sqlite3_result_null(context) }
+        let value: [UInt8]?
+        do throws(TooManyExtraKeys) {
+            value = try ExtraValues.applied(entries, to: text(old))
+        } catch {
+            return sqlite3_result_error_toobig(context)
+        }
+        guard let value else { return sqlite3_result_null(context) }
         value.withUnsafeBytes { bytes in
             let start = bytes.baseAddress?.assumingMemoryBound(to: CChar.self)
             broker_sqlite_result_text(context, start, UInt64(bytes.count))
@@ -596,7 +602,12 @@ enum ExtraFunction {
     }
 
     static func changes(_ old: OpaquePointer?, _ entries: [UInt8]) -> Bool {
-        ExtraValues.applied(entries, to: text(old)) != text(old).map { Array($0) }
+        do throws(TooManyExtraKeys) {
+            return try ExtraValues.applied(entries, to: text(old)) != text(old).map { Array($0) }
+        } catch {
+            // The statement that writes it fails.
+            return true
+        }
     }
 
     /// Nil for NULL.
