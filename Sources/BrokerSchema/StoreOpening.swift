@@ -191,7 +191,8 @@ package struct StoreOpening {
 
     package static func read(_ text: String, _ path: String) throws(StoreError) -> Model {
         do throws(ModelError) {
-            return try ModelReader.read(ModelDocument(parsing: JSONText(copying: Array(text.utf8))).readingStoredPaths())
+            let document = try ModelDocument(parsing: JSONText(copying: Array(text.utf8)))
+            return try ModelReader.read(document.readingStoredPaths())
         } catch {
             throw unreadable(error, path)
         }

@@ -419,6 +419,16 @@ extension Store {
     }
 }
 
+extension Store {
+    /// Calls `body` with the entity and the `_extra` of each object that has one, in a store of that model.
+    package static func forEachExtra(
+        path: String, plan: StagingPlan, _ body: (_ entity: Int, _ json: UnsafeBufferPointer<UInt8>) -> Void
+    ) throws(StoreError) {
+        let connection = try look(at: StoreFile(path: path))
+        try ExtraMigration(plan, on: connection).forEachValue { _, entity, value, _ in body(entity, value.bytes) }
+    }
+}
+
 /// When SQLite waits for the disk.
 package enum Synchronous: String, Sendable, CaseIterable {
     /// At every COMMIT: an answered job survives a power failure.

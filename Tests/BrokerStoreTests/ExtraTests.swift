@@ -49,7 +49,7 @@ import Testing
             items :: 1|5|NULL
             # keys of objects on key paths are stored there
             {"Item": {"id": 1, "geo": {"lat": 1, "alt": 5, "address": {"no": 7}}}}
-            places :: 1.0|NULL|{"geo":{"alt":5,"address":{"no":7}}}
+            places :: 1.0|NULL|{"geo":{"address":{"no":7},"alt":5}}
             {"Item": {"id": 1, "geo": {"alt": null, "address": {"street": "Elm", "no": 8}}}}
             places :: 1.0|Elm|{"geo":{"address":{"no":8}}}
             # keys with dots and empty keys are keys
@@ -146,13 +146,13 @@ import Testing
     func `several records`(claim: Claim) throws { try claim.check(store, Self.queries) }
 
     @Test(arguments: [false, true])
-    func `an object has 10,000 extra values, and no record adds more`(interprets: Bool) throws {
+    func `an object has 2,000 extra values, and no record adds more`(interprets: Bool) throws {
         var options = StoreOptions()
         options.interpretsAll = interprets
         let store = try TestStore(Self.model, options: options)
         let keys = { (range: Range<Int>) in range.map { #""k\#($0)": 1"# }.joined(separator: ", ") }
-        #expect(try store.fault(#"{"Item": {"id": 1, \#(keys(0..<10_001))}}"#)?.code == .validationFailed)
-        #expect(try store.changes(#"{"Item": {"id": 1, \#(keys(0..<10_000))}}"#) == "Item +1")
+        #expect(try store.fault(#"{"Item": {"id": 1, \#(keys(0..<2_001))}}"#)?.code == .validationFailed)
+        #expect(try store.changes(#"{"Item": {"id": 1, \#(keys(0..<2_000))}}"#) == "Item +1")
         let fault = try #require(try store.fault(#"{"Item": {"id": 1, "more": 1}}"#))
         #expect(fault.code == .constraintViolation && fault.message.contains("fewer keys"), "\(fault)")
         #expect(try store.changes(#"{"Item": {"id": 1, "k7": 2, "amount": 3}}"#) == "Item ~1")

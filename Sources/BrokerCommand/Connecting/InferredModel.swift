@@ -21,7 +21,7 @@ struct InferredModel {
 
     /// Uses the model that the store has or that lies beside it, or infers one, and says so.
     ///
-    /// - Parameter evolves: whether the model is extended; nil extends one that was inferred and not edited.
+    /// - Parameter evolves: whether the model is extended; nil extends one that evolves.
     init(
         of sources: [RecordSource], entity: String, store: String, model: LocalModel?, _ options: InferenceOptions,
         evolves: Bool? = nil
@@ -46,7 +46,7 @@ struct InferredModel {
             guessed = GuessedIdentity(of: entity, in: inference.plan.model, identities: identities)
             return
         }
-        let (document, plan) = try model.documentAndPlan()
+        let plan = try model.documentAndPlan().1
         let mayExtend = evolves ?? plan.model.evolves
         if mayExtend, !options.new { try Self.check(entity, against: plan.model, sources) }
         let guess = GuessedIdentity(of: entity, in: plan.model, identities: identities)
@@ -72,19 +72,23 @@ struct InferredModel {
             described = inferred.identities
         }
         if options.extra || mayExtend && plan.model.evolves { changes.addExtra(to: plan.model) }
-        var extended: Inference?
-        if !changes.isEmpty {
-            let first = try Inference(document, changes, identities: described, of: model)
-            let refused =
-                changes.hasDoubles
-                ? (try? Store.changes(path: store, plan: first.plan, removal: .refuse))?
-                    .filter { $0.verdict == .refused } ?? [] : []
-            // Whole numbers of more digits than a double has become decimals.
-            let exact = changes.withDecimals(for: Set(refused.map(\.subject)))
-            extended = refused.isEmpty ? first : try Inference(document, exact, identities: described, of: model)
-        }
-        if extended == nil { model.report() }
-        self.model = extended.map { .inferred($0) } ?? model
+        if changes.isEmpty { model.report() }
+        self.model = changes.isEmpty ? model : try Self.extended(model, by: changes, described, store)
+    }
+
+    private static func extended(
+        _ model: LocalModel, by changes: ModelExtension, _ identities: [(entity: String, text: String)], _ store: String
+    ) throws -> LocalModel {
+        let document = try model.documentAndPlan().0
+        let first = try Inference(document, changes, identities: identities, of: model)
+        // Whole numbers of more digits than a double has become decimals.
+        let refused = changes.hasDoubles ? refused(by: store, first.plan) : []
+        let exact = changes.withDecimals(for: Set(refused.map(\.subject)))
+        return .inferred(refused.isEmpty ? first : try Inference(document, exact, identities: identities, of: model))
+    }
+
+    private static func refused(by store: String, _ plan: StagingPlan) -> [StoreChange] {
+        (try? Store.changes(path: store, plan: plan, removal: .refuse))?.filter { $0.verdict == .refused } ?? []
     }
 
     /// The store's model with attributes for the keys that only `_extra` has, of the types that all their values fit; nil without

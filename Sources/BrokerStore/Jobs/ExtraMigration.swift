@@ -1,6 +1,6 @@
 internal import BrokerModel
 internal import BrokerSchema
-package import BrokerStaging
+internal import BrokerStaging
 
 /// Moves values of `_extra` to the attributes that a changed model has for them, in the transaction of the migration.
 struct ExtraMigration {
@@ -32,7 +32,7 @@ struct ExtraMigration {
     }
 
     /// Calls `body` with each row that has a value there: its number, its entity, the value, and the quoted column.
-    fileprivate func forEachValue(
+    func forEachValue(
         _ body: (_ number: Int64, _ entity: Int, _ value: Cell, _ column: String) throws(StoreError) -> Void
     ) throws(StoreError) {
         for table in plan.model.tableEntities {
@@ -84,15 +84,5 @@ struct ExtraMigration {
         if let rest { update.bind(text: rest, at: 2) } else { update.bind(.null, at: 2) }
         for (position, cell) in cells.enumerated() { update.bind(cell.cell, at: position + 3) }
         try update.run()
-    }
-}
-
-extension Store {
-    /// Calls `body` with the entity and the `_extra` of each object that has one, in a store of that model.
-    package static func forEachExtra(
-        path: String, plan: StagingPlan, _ body: (_ entity: Int, _ json: UnsafeBufferPointer<UInt8>) -> Void
-    ) throws(StoreError) {
-        let connection = try look(at: StoreFile(path: path))
-        try ExtraMigration(plan, on: connection).forEachValue { _, entity, value, _ in body(entity, value.bytes) }
     }
 }

@@ -1,0 +1,104 @@
+import Foundation
+import TestSupport
+import Testing
+
+/// `broker model set-key`, `rename` and the like: the model's file and the store change together, or not at all.
+@Suite(.timeLimit(.minutes(5))) struct ModelEditTests {
+    private let programs: Programs
+
+    init() throws {
+        programs = try Programs()
+        try programs.write(
+            #"""
+            {"id":1,"code":"a","nick":"x","amount":5,"friend":{"id":2,"code":"b"}}
+            {"id":2,"code":"b","amount":7}
+            """#, to: "people.ndjson")
+        #expect(try submit("people.ndjson").status == 0)
+    }
+
+    private func submit(_ file: String, _ arguments: String...) throws -> Programs.Result {
+        try programs.run("broker", ["submit", "--entity", "Person", "--store", "app.sqlite", file] + arguments)
+    }
+
+    private func edit(_ command: String, _ arguments: String...) throws -> Programs.Result {
+        try programs.run("broker", ["model", command, "--store", "app.sqlite"] + arguments)
+    }
+
+    private func rows(_ sql: String) throws -> [String] { try Database(programs.path("app.sqlite")).rows(sql) }
+
+    private var model: String {
+        get throws { try String(contentsOfFile: programs.path("app.model.json"), encoding: .utf8) }
+    }
+
+    @Test func `an edit changes the file and the store, and the next load follows it`() throws {
+        for arguments in [
+            ["set-key", "Person", "code"], ["rename", "Person.nick", "nickname"],
+            ["retype", "Person.amount", "decimal"],
+            ["describe", "Person.amount", "as sent"], ["ignore", "Person", "trace.id"],
+        ] {
+            let result = try programs.run(
+                "broker", ["model", arguments[0], "--store", "app.sqlite"] + arguments.dropFirst())
+            #expect(result.status == 0, "\(arguments): \(result)")
+        }
+        #expect(
+            try rows("SELECT code, nickname, amount, friend FROM Person ORDER BY code") == ["a|x|5|2", "b|NULL|7|NULL"])
+        #expect(try model.contains(#""description": "as sent""#))
+        try programs.write(#"{"code":"a","nick":"y","amount":5.25,"trace":{"id":9}}"#, to: "more.ndjson")
+        let result = try submit("more.ndjson", "--json")
+        #expect(result.status == 0 && result.output.contains(#""Person":{"inserted":0,"updated":1"#), "\(result)")
+        #expect(try rows("SELECT nickname, amount, _extra FROM Person WHERE code = 'a'") == ["y|5.25|NULL"])
+        let renamed = try edit("rename", "Person", "Human")
+        #expect(renamed.status == 0, "\(renamed)")
+        #expect(try rows("SELECT count(*) FROM Human") == ["2"])
+    }
+
+    @Test(arguments: [
+        (["set-key", "Person", "nick"], "where 1 row has none"),
+        (["retype", "Person.code", "integer64"], "keep the type"),
+        (["drop", "Person.amont"], "did you mean \"amount\"?"), (["drop", "Person.amount"], "Give --yes"),
+        (["rename", "Person.nick", "a.b"], "a name with a dot"),
+        (["retype", "Person.amount", "deciml"], "did you mean \"decimal\"?"),
+        (["promote", "Person", "nothing"], "_extra of Person has no nothing"),
+        (["describe", "Persn", "x"], "did you mean \"Person\"?"),
+    ])
+    func `an edit that cannot be made changes nothing`(arguments: [String], message: String) throws {
+        let (before, schema) = (try model, try rows("SELECT sql FROM sqlite_schema"))
+        let result = try programs.run(
+            "broker", ["model", arguments[0], "--store", "app.sqlite"] + arguments.dropFirst())
+        #expect(result.status == 1 && (result.complaints + result.output).contains(message), "\(result)")
+        #expect(try model == before && rows("SELECT sql FROM sqlite_schema") == schema)
+        #expect(
+            try FileManager.default.contentsOfDirectory(atPath: programs.path("")).allSatisfy { !$0.contains("before") }
+        )
+    }
+
+    @Test func `what is dropped is in a copy that is named, and does not come again`() throws {
+        let tried = try edit("drop", "Person.amount", "--dry-run")
+        #expect(tried.status == 0 && tried.output.contains("2 values are lost"), "\(tried)")
+        #expect(try rows("SELECT count(amount) FROM Person") == ["2"])
+        let result = try edit("drop", "Person.amount", "--yes")
+        #expect(result.status == 0, "\(result)")
+        let copy = try #require(result.complaints.firstMatch(of: /the store as it was is (\S+)\.\n/)?.1)
+        #expect(try Database(programs.path(String(copy))).rows("SELECT sum(amount) FROM Person") == ["12"])
+        #expect(try submit("people.ndjson").status == 0)
+        #expect(try rows("SELECT count(*) FROM pragma_table_info('Person') WHERE name = 'amount'") == ["0"])
+    }
+
+    @Test func `keys of _extra become attributes, by a command and at the end of a load`() throws {
+        try programs.write(#"{"id":1,"rank":7,"who":{"name":"n"},"amount":"much","tags":["a"]}"#, to: "more.ndjson")
+        #expect(try submit("more.ndjson", "--no-evolve").status == 0)
+        #expect(
+            try rows("SELECT amount, _extra ->> '$.amount', _extra ->> '$.who.name' FROM Person WHERE id = 1") == [
+                "NULL|much|n"
+            ])
+        #expect(try edit("promote", "Person", "who_name").status == 0)
+        #expect(
+            try rows("SELECT who_name, _extra FROM Person WHERE id = 1") == [
+                #"n|{"amount":"much","rank":7,"tags":["a"]}"#
+            ])
+        #expect(try edit("retype", "Person.amount", "string").status == 0)
+        #expect(try rows("SELECT amount, _extra FROM Person WHERE id = 1") == [#"much|{"rank":7,"tags":["a"]}"#])
+        #expect(try edit("promote", "Person").status == 0)
+        #expect(try rows("SELECT rank, tags, _extra FROM Person WHERE id = 1") == [#"7|["a"]|NULL"#])
+    }
+}
