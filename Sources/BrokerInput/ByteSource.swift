@@ -311,29 +311,34 @@ private final class LZ4Unpacker: Unpacker {
 private final class ZstdUnpacker: Unpacker {
     let name = "zstd"
     private(set) var isBetween = true
-    private let stream: OpaquePointer
+    private let stream: UnsafeMutableRawPointer
+    private let functions: broker_zstd
 
     init() throws(InputFault) {
-        guard let stream = ZSTD_createDStream() else {
+        var functions = broker_zstd()
+        guard broker_zstd_load(&functions) != 0 else {
+            throw .damaged("there is no libzstd.so.1 to unpack the zstd data; install libzstd1, or unpack it before")
+        }
+        guard let stream = functions.make() else {
             throw .damaged("there is no memory left to unpack the zstd data")
         }
-        self.stream = stream
+        (self.functions, self.stream) = (functions, stream)
     }
 
-    deinit { ZSTD_freeDStream(stream) }
+    deinit { _ = functions.release(stream) }
 
     func unpack(_ chunk: [UInt8], _ consumed: inout Int) throws(InputFault) -> [UInt8] {
         var hint = 0
         let piece = [UInt8](unsafeUninitializedCapacity: pieceBytes) { space, filled in
             chunk.withUnsafeBytes { chunk in
-                var input = ZSTD_inBuffer(src: chunk.baseAddress, size: chunk.count, pos: consumed)
-                var output = ZSTD_outBuffer(dst: space.baseAddress, size: space.count, pos: 0)
-                hint = ZSTD_decompressStream(stream, &output, &input)
-                (consumed, filled) = (input.pos, output.pos)
+                var input = broker_zstd_input(start: chunk.baseAddress, size: chunk.count, position: consumed)
+                var output = broker_zstd_output(start: space.baseAddress, size: space.count, position: 0)
+                hint = functions.unpack(stream, &output, &input)
+                (consumed, filled) = (input.position, output.position)
             }
         }
-        guard ZSTD_isError(hint) == 0 else {
-            let reason = String(cString: ZSTD_getErrorName(hint))
+        guard functions.is_error(hint) == 0 else {
+            let reason = functions.error_name(hint).map { String(cString: $0) } ?? "\(hint)"
             throw .damaged("the zstd data is damaged or followed by something else (\(reason)); copy it again")
         }
         isBetween = hint == 0
