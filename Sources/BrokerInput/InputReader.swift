@@ -37,7 +37,7 @@ package struct InputReading: Sendable {
 /// A fault ends the reading, unless faults are skipped. Then the text from the beginning of the broken record to the end of its
 /// line is a reject, and the reading goes on with the next line; of JSON with the next one that begins as records do. What
 /// was read after the broken record's line is read again, so a half record takes no other one with it. Where that is not
-/// certain, in an array or after ``mostRetained`` bytes, the fault ends the reading nevertheless.
+/// certain, in an array or after `mostRetained` bytes, the fault ends the reading nevertheless.
 package final class InputReader {
     private let bytes: any ByteSource
     /// Nil for XML, whose parser decodes it.
