@@ -683,7 +683,10 @@ private final class RunningWatch {
             wider.output.contains(#""dryRun":true,"examples":{"Row":{"inserted":[3],"updated":[2]}}"#),
             "\(wider.output)")
         #expect(wider.complaints.contains("uses a copy"))
-        #expect(try Database(programs.path("app.sqlite")).rows("SELECT name FROM pragma_table_info('Row')") == ["id"])
+        #expect(
+            try Database(programs.path("app.sqlite")).rows("SELECT name FROM pragma_table_info('Row')") == [
+                "id", "_extra",
+            ])
         #expect(try count() == ["2"])
     }
 

@@ -198,8 +198,8 @@ struct SubmitCommand: AsyncParsableCommand {
 
     /// The sources, whose CSV headers name keys as the model names them.
     private func withKeys(of broker: BrokerClient, _ sources: [RecordSource]) async -> [RecordSource] {
-        guard sources.contains(where: { $0.format == .csv }), let entity = reading.entity,
-            let found = (try? await broker.model())?.entities[entity]
+        // The format of a pipe is not known before its first bytes, for which nothing may wait here.
+        guard let entity = reading.entity, let found = (try? await broker.model())?.entities[entity]
         else { return sources }
         let paths = (found.attributes.values.map(\.key) + found.relationships.values.map(\.key)).flatMap {
             $0?.paths ?? []
