@@ -189,6 +189,17 @@ import Testing
         )
         try store.reopen(model(added.replacing("integer64", with: "string")).replacing("integer16", with: "integer64"))
         #expect(try store.rows("SELECT id, tag FROM Item WHERE _extra IS NULL ORDER BY 1") == ["2|five", "3|NULL"])
+        // A value that another object has stays, too.
+        let unique = try TestStore(
+            model("").replacing(#""Item": {"identity""#, with: #""Item": {"unique": [["n"]], "identity""#))
+        try unique.apply(#"{"Item": [{"id": 1, "tag": 5}, {"id": 2, "tag": 5}, {"id": 3, "tag": 6}]}"#)
+        try unique.reopen(
+            model(#", "tag": {"type": "integer64", "unique": true}"#).replacing(
+                #""Item": {"identity""#, with: #""Item": {"unique": [["n"]], "identity""#))
+        #expect(
+            try unique.rows("SELECT id, tag, _extra FROM Item ORDER BY 1") == [
+                "1|5|NULL", #"2|NULL|{"tag":5}"#, "3|6|NULL",
+            ])
         // Without the column its values would be lost.
         let refusal = try store.refusal(model("").replacing(#""extra": true, "#, with: ""))
         #expect(refusal?.contains("_extra") ?? false, "\(refusal ?? "none")")

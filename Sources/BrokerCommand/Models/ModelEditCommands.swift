@@ -186,8 +186,6 @@ struct ModelPart: ExpressibleByArgument {
         (entity, property) = (first, parts.count > 1 ? parts[1] : nil)
     }
 
-    var text: String { [entity, property].compactMap { $0 }.joined(separator: ".") }
-
     /// - Throws: for an entity alone.
     func requiringProperty() throws -> String {
         guard let property else { throw ValidationError("Name a part of \(entity): \(entity).part.") }
@@ -214,6 +212,7 @@ struct ModelSetKeyCommand: AsyncParsableCommand {
             for name in names { _ = try edit.place(ModelPart(argument: "\(entity.name).\(name)")!) }
             let path = try edit.place(ModelPart(argument: entity.name)!)
             edit.set(path + ["identity"], names.count == 1 ? .text(names[0]) : ModelValue(names))
+            edit.set(path + ["identityGuessed"], nil)
             guard entity.identity.count == 1 else { return }
             edit.set(path + ["formerIdentity"], .text(entity.attributes[entity.identity[0]].name))
         }
@@ -311,10 +310,11 @@ struct ModelRetypeCommand: AsyncParsableCommand {
                     .failed, "There is no type \(self.type)\(NearMiss.question(self.type, among: types)).")
             }
             edit.set(path + ["type"], .text(type.rawValue))
-            for field in ["format", "formats", "timeZone", "storage", "scale", "precision", "min", "max"] {
-                edit.set(path + [field], nil)
-            }
-            edit.set(path + ["format"], format.map { .text($0) })
+            var others = type.isDate ? [] : ["format", "formats", "timeZone", "precision"]
+            if type != .decimal { others += type == .date ? ["scale"] : ["scale", "storage"] }
+            if format != nil { others.append("formats") }
+            for field in others { edit.set(path + [field], nil) }
+            if let format { edit.set(path + ["format"], .text(format)) }
         }
     }
 }
@@ -358,7 +358,9 @@ struct ModelIgnoreCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await options.run { edit in
-            edit.ignore(keys.map { $0.split(separator: ".").map(String.init) }, of: try edit.entity(entity))
+            // A key with a dot may be a path, or one key.
+            let paths = keys.flatMap { $0.contains(".") ? [$0.split(separator: ".").map(String.init), [$0]] : [[$0]] }
+            edit.ignore(paths, of: try edit.entity(entity))
         }
     }
 }

@@ -71,7 +71,6 @@ struct ExtraMigration {
             names.append(name)
             columns.append(candidate.attribute)
             cells.append(candidate.cell)
-            counts[Subject(entity: entity, attribute: candidate.attribute), default: 0] += 1
         }
         guard !names.isEmpty else { return }
         var rest: [UInt8]?
@@ -83,6 +82,13 @@ struct ExtraMigration {
         update.bind(number, at: 1)
         if let rest { update.bind(text: rest, at: 2) } else { update.bind(.null, at: 2) }
         for (position, cell) in cells.enumerated() { update.bind(cell.cell, at: position + 3) }
-        try update.run()
+        do throws(StoreError) {
+            try update.run()
+        } catch {
+            // Another object has the unique value: all stay.
+            guard error.code == .constraint else { throw error }
+            return
+        }
+        for column in columns { counts[Subject(entity: entity, attribute: column), default: 0] += 1 }
     }
 }

@@ -41,8 +41,9 @@ struct StagedScan {
     var jobs: UnsafePointer<UInt32>?
     /// By column, the replacement where a row may lack a value.
     var absentValues: UnsafePointer<Cell>?
-    /// The column `_extra` of the entity's table; nil without one.
+    /// The column `_extra` of the entity's table, and what its changes are charged to; nil without one.
     let extra: Unmanaged<ExtraColumn>?
+    let meter: Unmanaged<WorkMeter>
     /// Its number in the virtual table; negative without one.
     let extraNumber: Int
     let extraColumn: Int
@@ -63,9 +64,9 @@ struct StagedScan {
 
     init(
         entity: Int?, columns: UnsafePointer<ScanColumn>, _ extra: (column: ExtraColumn, number: Int)?,
-        entityCount: Int,
-        tables: UnsafePointer<ScannedTable>
+        charging meter: WorkMeter, entityCount: Int, tables: UnsafePointer<ScannedTable>
     ) {
+        self.meter = .passUnretained(meter)
         self.entity = entity
         self.columns = columns
         self.extra = extra.map { .passUnretained($0.column) }
@@ -310,7 +311,8 @@ final class ScanSet {
                 at: number,
                 to: StagedScan(
                     entity: number < entityCount ? number : nil, columns: place.baseAddress!,
-                    extra.map { ($0, $0.column + (hasRowKey ? 1 : 0)) }, entityCount: entityCount,
+                    extra.map { ($0, $0.column + (hasRowKey ? 1 : 0)) },
+                    charging: connection.work, entityCount: entityCount,
                     tables: tables.baseAddress!))
             entries.initializeElement(
                 at: number, to: StagedModuleEntry(scan: scans.baseAddress! + number, columnCount: shape.count))
@@ -527,7 +529,9 @@ enum StagedFunctions {
         let isNew = sqlite3_value_type(old) == SQLITE_NULL
         if isNew, cells[scan.pointee.extraColumn].kind == .absent { return nil }
         let entries = extra._withUnsafeGuaranteedRef { $0.entries(of: cells, isNew: isNew) }
-        return entries.isEmpty ? nil : entries
+        guard !entries.isEmpty else { return nil }
+        scan.pointee.meter._withUnsafeGuaranteedRef { ExtraFunction.charge(entries.count, old, to: $0) }
+        return entries
     }
 
     private static func isSame(_ scan: UnsafeMutablePointer<StagedScan>, _ place: Int, _ other: Int) -> Bool {
@@ -575,8 +579,15 @@ enum ExtraFunction {
     private static let call: Connection.Function = { context, _, arguments in
         let old = arguments![0]
         guard let entries = text(arguments![1]), !entries.isEmpty else { return sqlite3_result_value(context, old) }
-        WorkMeter.of(sqlite3_user_data(context)).budget.charge(entries.count / 8 + (text(old)?.count ?? 0) / 8)
+        charge(entries.count, old, to: WorkMeter.of(sqlite3_user_data(context)))
         give(entries, old, to: context)
+    }
+
+    /// Bytes that are read, hashed and written for one unit.
+    private static let bytesPerUnit = 8
+
+    static func charge(_ entryBytes: Int, _ old: OpaquePointer?, to meter: WorkMeter) {
+        meter.budget.charge((entryBytes + Int(sqlite3_value_bytes(old))) / bytesPerUnit)
     }
 
     /// The values of columns by parameters: their own, or for `_extra` its entries.
