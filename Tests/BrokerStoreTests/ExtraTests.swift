@@ -91,6 +91,14 @@ import Testing
             SELECT ratio, at, _extra FROM Item :: NULL|NULL|{"at":"2020-01-01T00:00:00.123456Z","ratio":9007199254740993}
             {"Item": {"id": 1, "ratio": 0.1, "at": "2020-01-01T00:00:00.123Z"}}
             SELECT ratio, at, _extra FROM Item :: 0.1|2020-01-01T00:00:00.123Z|NULL
+            # texts of numbers whose numbers lack something of them
+            {"Item": {"id": 1, "ratio": "00.5", "amount": "007"}}
+            items :: 1|NULL|{"amount":"007","ratio":"00.5"}
+            {"Item": {"id": 1, "ratio": "0.50", "amount": "+7"}}
+            SELECT ratio, amount, _extra FROM Item :: 0.5|NULL|{"amount":"+7"}
+            {"Item": {"id": 1, "ratio": "0.1", "amount": " "}}
+            {"Item": {"id": 1, "amount": "0"}}
+            items :: 1|0|NULL
             # a value in the place of an object on key paths
             warnings {"Item": {"id": 1, "geo": "home"}} => extraValue Item.lat 1, extraValue Item.street 1
             places :: NULL|NULL|{"geo":"home"}
@@ -101,6 +109,7 @@ import Testing
             items :: 1|NULL|NULL
             # identities, and what decides about a record, are never stored there; nor required values
             {"Item": {"id": "x"}} => invalidValue /Item/id
+            {"Item": {"id": "001"}} => invalidValue /Item/id
             {"Item": {"id": 1, "firm": "x"}} => invalidValue /Item/firm
             {"Person": {"name": "Ann", "age": "old"}} => invalidValue /Person/age
             {"Person": {"name": "Ann", "gone": "perhaps"}} => invalidValue /Person/gone

@@ -466,7 +466,9 @@ struct SampleRecords {
     func reportRoot() {
         guard let root else { return }
         let unread = others.isEmpty ? "" : " (not read: \(others.prefix(10).joined(separator: ", ")))"
-        Program.report("broker: the records are taken from \(root.text) of the input\(unread); --root selects others.")
+        Program.report(
+            "broker: the records are taken from \(root.text) of the input, and nothing beside them is stored\(unread); --root "
+                + "selects others.")
     }
 
     /// The model, and what identifies its objects.

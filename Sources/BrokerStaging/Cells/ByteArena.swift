@@ -20,6 +20,9 @@ struct ByteArena: ~Copyable {
     /// The attribute cannot represent the latest converted value exactly (``ValueConverter/isInexact(_:_:)``). Only
     /// meaningful when the conversion succeeded.
     var isInexact = false
+    /// The latest converted value is a text of a number with a plus or leading zeros, such as a postal code, which its number
+    /// does not have.
+    var isPadded = false
 
     init() {}
 

@@ -351,8 +351,12 @@ extension StagingContext {
             do throws(ValueFault) {
                 guard !isMisplaced else { throw attribute.converter.misplacement(of: value) }
                 let cell = try attribute.converter.convert(meant, arena: &arena)
-                if arena.isInexact {
+                if arena.isInexact || arena.isPadded && entity.extraColumn >= 0 {
                     if let null = extraCell(value, column, entity, &conversion) { return null }
+                    if arena.isPadded {
+                        guard !entity.identity.contains(column) else { throw attribute.converter.padding(of: value) }
+                        return cell
+                    }
                     conversion.notes.append(ValueNote(property: column, code: .inexact))
                     if let modified = entity.modified, modified.column == column {
                         conversion.wholeModified = try modified.whole(meant, attribute.converter, arena: &arena)

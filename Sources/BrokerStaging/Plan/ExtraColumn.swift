@@ -54,7 +54,7 @@ extension StagingPlan {
                 do throws(ValueFault) {
                     cell = try plan.attributes[attribute].converter.convert(value, arena: &arena)
                 } catch {}
-                guard let cell, !arena.isInexact else { continue }
+                guard let cell, !arena.isInexact, !arena.isPadded else { continue }
                 var removal: [UInt8] = []
                 ExtraValues.add(ExtraValues.path(path), nil, to: &removal)
                 return ExtraCandidate(attribute: attribute, cell: OwnedCell(copying: cell), removal: removal)

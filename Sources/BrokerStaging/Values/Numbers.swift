@@ -80,6 +80,11 @@ package struct NumberText {
         return text.count == written.count && (!fraction.isEmpty || !written.contains(UInt8(ascii: ".")))
     }
 
+    /// Whether the text that it was read from has a plus, or zeros before its first digit.
+    func isPadded(_ written: UnsafeBufferPointer<UInt8>) -> Bool {
+        text.count != written.count || integer.count > 1 && integer[0] == UInt8(ascii: "0")
+    }
+
     /// Only zeros follow the point.
     var isWhole: Bool {
         let wholeCount = integer.count + exponent

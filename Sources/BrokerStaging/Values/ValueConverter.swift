@@ -89,6 +89,7 @@ final class ValueConverter: Sendable {
     /// Valid while the document of the value and the arena live.
     func convert(_ value: JSONValue, arena: inout ByteArena) throws(ValueFault) -> Cell {
         arena.isInexact = false
+        arena.isPadded = false
         guard !value.isNull else { return .null }
         let cell =
             switch type {
@@ -232,6 +233,12 @@ extension ValueConverter {
 
     @inline(never) func misplacement(of value: JSONValue) -> ValueFault {
         ValueFault(Self.misplaced(value, self.name))
+    }
+
+    @inline(never) func padding(of value: JSONValue) -> ValueFault {
+        ValueFault(
+            "\(Self.shown(value)) is no exact value of the identity \"\(self.name)\": its number has no plus and no leading zeros, and "
+                + "would name the object of another text; string keeps the text")
     }
 
     static func misplaced(_ value: JSONValue, _ name: String) -> String {
@@ -396,6 +403,7 @@ extension ValueConverter {
                 throw refusal(of: value, as: "a whole number", remedy: "decimal and double keep fractions")
             }
             guard range.contains(integer) else { throw outOfRange(value, range) }
+            arena.isPadded = number.isPadded(text)
             return integer
         case .null, .array, .object: break
         }
@@ -435,6 +443,7 @@ extension ValueConverter {
                     + "have \(DecimalText.maximumExpandedDigits) digits when it is written out; "
                     + (isInRange ? "double holds it, rounded" : "string holds it as it is written"))
         }
+        arena.isPadded = number.isPadded(written)
         return .text(text)
     }
 
@@ -449,7 +458,10 @@ extension ValueConverter {
         case .null, .array, .object: throw refusal(of: value, as: "a number")
         }
         guard let number = NumberText(written)?.scaled(by: scale) else { throw refusal(of: value, as: "a number") }
-        if let units = number.int64 { return .integer(units) }
+        if let units = number.int64 {
+            arena.isPadded = number.isPadded(written)
+            return .integer(units)
+        }
         let limit =
             number.isWhole
             ? "its values are whole numbers of 64 bits with \(scale) of the digits after the point"
@@ -471,6 +483,7 @@ extension ValueConverter {
             written = text(of: value, arena: &arena)
             guard let text = NumberText(written) else { throw refusal(of: value, as: "a number") }
             number = text.double
+            arena.isPadded = text.isPadded(written)
         case .null, .array, .object: throw refusal(of: value, as: "a number")
         }
         guard let number, number.magnitude <= largest || Float(number).isFinite else {
