@@ -191,6 +191,10 @@ import Testing
         let nested = try infer("T", #"[{"id": 1, "o": {"a.b": 1, "c": 2}}]"#)
         #expect(nested.model.entities[0].named.map(\.keyPaths) == [[["id"]], [["o", "a.b"]], [["o", "c"]]])
         #expect(nested.text.contains(#""key": [["o", "a.b"]]"#), "\(nested.text)")
+        // No words of the model's own.
+        let reserved = try infer("T", #"[{"id": 1, "@parent.id": 2, "@record.@content": 3}]"#)
+        #expect(
+            reserved.model.entities[0].named.map(\.keyPaths) == [[["id"]], [["@parent.id"]], [["@record.@content"]]])
         let long = String(repeating: "long header ", count: 30)
         let name = try infer("T", "[{\"\(long)\": 1}]").model.entities[0].attributes[0].name
         #expect(name.hasPrefix("long_header_long_header") && name.utf8.count <= 120)

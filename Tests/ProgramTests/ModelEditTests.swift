@@ -52,6 +52,13 @@ import Testing
         #expect(try rows("SELECT count(*) FROM Human") == ["2"])
     }
 
+    @Test func `a renamed identity is known to the next load`() throws {
+        #expect(try edit("rename", "Person.id", "number").status == 0)
+        let result = try submit("people.ndjson", "--json")
+        #expect(result.status == 0 && result.output.contains(#""Person":{"inserted":0,"updated":0"#), "\(result)")
+        #expect(try rows("SELECT number FROM Person ORDER BY 1") == ["1", "2"])
+    }
+
     @Test(arguments: [
         (["set-key", "Person", "nick"], "where 1 row has none"),
         (["retype", "Person.code", "integer64"], "keep the type"),

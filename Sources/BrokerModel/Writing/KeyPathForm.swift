@@ -20,7 +20,9 @@ package enum KeyPathForm {
         func array(_ values: [ModelValue]) -> ModelValue { ModelValue(.array(values), at: place) }
         func keys(_ path: [String]) -> ModelValue { array(path.map(text)) }
         guard paths.count == 1 else { return array(paths.map { path in dotted(path).map(text) ?? keys(path) }) }
-        if paths[0].count == 1, isShort || dotted(paths[0]) != nil { return keys(paths[0]) }
+        // The only text of an array is a path where it begins with `@parent` or `@record`.
+        let isPath = paths[0].count == 1 && HolderValue.isHolderPath(paths[0][0].split(separator: ".").map(String.init))
+        if paths[0].count == 1, !isPath, isShort || dotted(paths[0]) != nil { return keys(paths[0]) }
         return dotted(paths[0]).map(text) ?? array([keys(paths[0])])
     }
 

@@ -49,7 +49,8 @@ struct KnownModel {
     private static func ownPaths(of index: Int, in entity: Entity) -> [[String]] {
         let attribute = entity.attributes[index]
         let own = entity.identity.filter { entity.attributes[$0].holderValue == nil }
-        guard own == [index], attribute.name != "id", attribute.keyPaths.last == ["id"] else {
+        guard own == [index], attribute.name != "id", attribute.keyPaths.count > 1, attribute.keyPaths.last == ["id"]
+        else {
             return attribute.keyPaths
         }
         return attribute.keyPaths.dropLast()
