@@ -383,7 +383,19 @@ import Testing
         #expect(entity.renamedFrom == "B")
         #expect(entity.attributes[0].renamedFrom == "b")
         #expect(entity.relationships[0].renamedFrom == "d")
+        #expect(entity.attributes[0].keyPaths == [["b"]] && entity.relationships[0].keyPaths == [["d"]])
         #expect(content(of: try read(written(model))) == content(of: model))
+    }
+
+    @Test func `what is renamed keeps its key, in the style of keys, unless it has another one`() throws {
+        let model = try read(
+            """
+            {"keyStyle": "snakeCase", "entities": {"A": {"attributes": {
+              "familyName": {"type": "string", "renamedFrom": "lastName"},
+              "given": {"type": "string", "renamedFrom": "first", "key": "given"},
+              "none": {"type": "string", "renamedFrom": "some", "key": []}}}}}
+            """)
+        #expect(model.entities[0].attributes.map(\.keyPaths) == [[["last_name"]], [["given"]], []])
     }
 
     @Test(

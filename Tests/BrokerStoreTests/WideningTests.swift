@@ -157,7 +157,7 @@ import Testing
                 .replacing(#""id": "integer64""#, with: #""id": {"type": "decimal", "renamedFrom": "key"}"#)
                 .replacing(#""x": "integer16""#, with: #""x": "string""#)
                 .replacing(#""identity": ["x", "y"]"#, with: #""renamedFrom": "Couple", "identity": ["y", "x"]"#)
-                .replacing(#""pair": {"#, with: #""pair": {"renamedFrom": "two", "#))
+                .replacing(#""pair": {"#, with: #""pair": {"renamedFrom": "two", "key": "pair", "#))
         #expect(try store.changes(Self.keylessLinks) == "A =4, Pair =3")
     }
 

@@ -38,13 +38,14 @@ struct AttributeReader {
         }
         draft.fields = fields
         draft.attribute.description = fields.description
+        draft.attribute.renamedFrom = fields["renamedFrom"]?.string()
         draft.attribute.keyPaths = KeyPaths.read(
-            fields["key"], name: draft.attribute.name, style: keyStyle, mayNameHolder: true)
+            fields["key"], name: draft.attribute.renamedFrom ?? draft.attribute.name, style: keyStyle,
+            mayNameHolder: true)
         draft.attribute.isOptional = fields["optional"]?.bool() ?? true
         draft.attribute.onInvalid = fields["onInvalid"]?.choice() ?? .fail
         draft.isIndexed = fields.flag("indexed")
         draft.isUnique = fields.flag("unique")
-        draft.attribute.renamedFrom = fields["renamedFrom"]?.string()
         let type = draft.isTyped ? draft.attribute.type : nil
         // A default of null is no default; an optional attribute without one is null.
         if let node = fields["default"], !node.value.isNull {

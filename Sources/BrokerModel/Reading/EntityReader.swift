@@ -331,7 +331,8 @@ struct RelationshipReader {
         }
         draft.relationship.renamedFrom = fields["renamedFrom"]?.string()
         draft.relationship.isToMany = fields.flag("toMany")
-        draft.relationship.keyPaths = KeyPaths.read(fields["key"], name: member.name, style: keyStyle)
+        draft.relationship.keyPaths = KeyPaths.read(
+            fields["key"], name: draft.relationship.renamedFrom ?? member.name, style: keyStyle)
         draft.relationship.deleteRule = fields["deleteRule"]?.choice() ?? .nullify
         draft.relationship.missing = fields["missing"]?.choice() ?? .stub
         draft.relationship.none = readNone(fields)

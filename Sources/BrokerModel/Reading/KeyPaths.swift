@@ -3,7 +3,9 @@ enum KeyPaths {
     /// Returns those that `node` gives, or the one that follows from the name. Given paths are used unchanged, in any
     /// style; an empty array means that no record has the value.
     ///
-    /// - Parameter mayNameHolder: the paths are an attribute's, which may take its value from the record around its own.
+    /// - Parameters:
+    ///   - name: the name, or the one before: what is renamed keeps its key.
+    ///   - mayNameHolder: the paths are an attribute's, which may take its value from the record around its own.
     static func read(
         _ node: ModelNode?, name: String, style: KeyStyle, mayNameHolder: Bool = false
     ) -> [[String]] {

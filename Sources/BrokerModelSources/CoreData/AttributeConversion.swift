@@ -14,7 +14,7 @@ struct AttributeConversion {
     func value() -> ModelValue {
         var writer = DocumentWriter(at: element.place)
         writer.add("type", source.type.rawValue)
-        if let keys { writer.add("key", keyPaths: keys) }
+        writer.addKey(keys, of: element, source.name)
         if source.prefixes == nil {
             writer.addRenamed(from: element, to: source.name, report)
         } else if let renamed = element.renamed(to: source.name) {

@@ -236,7 +236,7 @@ extension ModelConversion {
         }
         if relationship.isToMany { writer.add("toMany", true) }
         writer.add("inverse", inverse(of: relationship))
-        if let keys = owner.keyRules.keys(of: relationship) { writer.add("key", keyPaths: keys) }
+        writer.addKey(owner.keyRules.keys(of: relationship), of: element, relationship.name)
         addDeleteRule(of: relationship, to: &writer)
         if element.flag("ordered") == true {
             if relationship.isToMany {
@@ -303,6 +303,11 @@ extension ModelConversion {
 }
 
 extension DocumentWriter {
+    /// A renaming identifier is about stores alone: records have the name, which is written where another one would follow.
+    mutating func addKey(_ keys: [String]?, of element: SourceElement, _ name: String) {
+        if let keys = keys ?? element.renamed(to: name).map({ _ in [name] }) { add("key", keyPaths: keys) }
+    }
+
     mutating func addRenamed(from element: SourceElement, to name: String, _ report: ElementReport) {
         guard let renamed = element.renamed(to: name) else { return }
         add("renamedFrom", renamed)

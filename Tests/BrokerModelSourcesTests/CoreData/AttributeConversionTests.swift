@@ -149,7 +149,7 @@ import Testing
         let document = try documentOfA(
             "<attribute name=\"x\" optional=\"YES\" attributeType=\"String\" indexed=\"YES\" elementID=\"y\" defaultValue=\"z\"/>"
         )
-        #expect(document.attribute("x") == #"{"type":"string","renamedFrom":"y","indexed":true}"#)
+        #expect(document.attribute("x") == #"{"type":"string","key":["x"],"renamedFrom":"y","indexed":true}"#)
         #expect(
             document.notes("/entities/A/attributes/x") == [
                 "taken: renaming identifier y", "ignored: defaultValue \"z\": Core Data reads defaultValueString",
@@ -257,7 +257,7 @@ import Testing
         ] { #expect(try relationship("maxCount=\"1\" deletionRule=\"\(rule)\"") == "{\"entity\":\"A\"\(taken)}") }
         #expect(
             try relationship("toMany=\"YES\" ordered=\"YES\" elementID=\"old\"")
-                == #"{"entity":"A","toMany":true,"ordered":true,"renamedFrom":"old"}"#)
+                == #"{"entity":"A","toMany":true,"key":["r"],"ordered":true,"renamedFrom":"old"}"#)
         #expect(try relationship("maxCount=\"1\" ordered=\"YES\" elementID=\"r\"") == #"{"entity":"A"}"#)
     }
 
