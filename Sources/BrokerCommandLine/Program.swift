@@ -364,3 +364,12 @@ package final class Interruption: Sendable {
         }
     }
 }
+
+extension Program {
+    /// The path of a file for a process that runs in another folder.
+    package static func absolutePath(_ file: String) -> String {
+        guard file.utf8.first != UInt8(ascii: "/"), let folder = getcwd(nil, 0) else { return file }
+        defer { free(folder) }
+        return "\(String(cString: folder))/\(file)"
+    }
+}

@@ -49,7 +49,9 @@ package struct StoreOpening {
         let comparison = try Self.compare(
             connection, from: stored, inForce: inForce, to: model, &match, removal, convert)
         let meaning = comparison.changes
-        losses = StoreLosses(stored: stored, wanted: model, match: match, removed: comparison.removed)
+        match.moved = comparison.converted
+        losses = StoreLosses(
+            stored: stored, wanted: model, match: match, removed: comparison.removed, moved: comparison.moved)
         held = EffectiveModel(model, keepingFrom: stored, match, inForce: inForce, removal: removal)
         let plan = try StorePlan(of: connection, from: stored, to: held, model, defaults, convert, removal: removal)
         self.plan = plan
@@ -80,7 +82,7 @@ package struct StoreOpening {
         while true {
             let comparison = ModelComparison(
                 from: stored, inForce: inForce, to: model, match, removal, populated: populated,
-                inexact: try rows.inexact(model, match, convert))
+                inexact: try rows.inexact(model, match, convert, readsAll: removal == .drop))
             // Each round releases some more parts: others may only be in the way once these are gone.
             let empty = try rows.empty(comparison.obstacles.subtracting(match.released))
             guard !empty.isEmpty else { return comparison }

@@ -514,8 +514,8 @@ import Testing
         #expect(try store.changes(#"{"A": {"id": 1, "v": "2012/09/24"}}"#) == "A =1")
     }
 
-    @Test func `a whole number that no double holds for certain is refused`() throws {
-        for number in [Int64.max, Int64.min, 1 << 53 + 1, -(1 << 53) - 1] {
+    @Test func `a whole number that no double holds is refused`() throws {
+        for number in [Int64.max, Int64.min + 1, 1 << 53 + 1, -(1 << 53) - 1] {
             let model = #"{"entities": {"A": {"attributes": {"v": "integer64"}}}}"#
             let store = try TestStore(model)
             try store.apply(#"{"A": [{"v": 1}, {"v": \#(number)}]}"#)

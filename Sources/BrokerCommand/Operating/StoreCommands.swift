@@ -59,8 +59,9 @@ struct BackupCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let series = BackupSeries(absolutePath(file))
-        let path = keep == nil ? absolutePath(file) : series.file(of: Timestamp.now.fileNamePart)
+        // The server runs in another folder.
+        let series = BackupSeries(Program.absolutePath(file))
+        let path = keep == nil ? Program.absolutePath(file) : series.file(of: Timestamp.now.fileNamePart)
         let copy = try await connection.connected("broker backup") {
             try await $0.backUp(to: path, replacing: replace)
         }
@@ -96,13 +97,6 @@ struct BackupCommand: AsyncParsableCommand {
             "The copy \(isRenamed ? path + ".damaged" : path) is damaged, and older backups stay: "
                 + "\(faults.joined(separator: "; ")). Check the disk and the store, then make another copy.")
     }
-}
-
-/// The server runs in another folder.
-func absolutePath(_ file: String) -> String {
-    guard file.utf8.first != UInt8(ascii: "/"), let folder = getcwd(nil, 0) else { return file }
-    defer { free(folder) }
-    return "\(String(cString: folder))/\(file)"
 }
 
 /// Backups of one store over time, in one folder: `company-20261125T213000Z.sqlite` for the file `company.sqlite`.
@@ -328,17 +322,20 @@ struct MigrateCommand: AsyncParsableCommand {
     ///
     /// - Returns: whether it asked, which may have taken long.
     private func confirm(_ changes: [StoreChange]) throws(CommandFailure) -> Bool {
-        let losses = changes.filter { $0.verdict == .dropped }.compactMap { change in
-            change.loss.map { "\(change.subject) (\($0.text))" }
+        func list(_ verdict: StoreChange.Verdict, _ beginning: String) -> String? {
+            let losses = changes.filter { $0.verdict == verdict }.compactMap { change in
+                change.loss.map { "\(change.subject) (\($0.text))" }
+            }
+            return losses.isEmpty ? nil : "\(beginning) \(losses.joined(separator: ", "))"
         }
+        let losses = [list(.dropped, "Drop"), list(.migrated, "Put into _extra")].compactMap { $0 }
         guard !losses.isEmpty, !yes else { return false }
-        let list = losses.joined(separator: ", ")
+        let question = "\(losses.joined(separator: "; "))?"
         guard Confirmation.isPossible else {
             throw CommandFailure(
-                .failed,
-                "This drops \(list), and no terminal is there to ask. Give --yes to do it. Nothing was changed.")
+                .failed, "\(question) No terminal is there to ask. Give --yes to do it. Nothing was changed.")
         }
-        guard Confirmation.agrees(to: "Drop \(list)?") else { throw CommandFailure(.failed, "Nothing was changed.") }
+        guard Confirmation.agrees(to: question) else { throw CommandFailure(.failed, "Nothing was changed.") }
         return true
     }
 
@@ -405,11 +402,14 @@ extension StoreChange {
         let line = "\(verdict.rawValue): \(self.line)"
         guard let loss else { return [line] }
         let more = loss.count > Int64(loss.examples.count) ? "; …" : ""
-        return [
-            line,
-            "  \(loss.text) \(verdict == .refused ? "would be lost by --drop" : loss.count == 1 ? "is lost" : "are lost"): "
-                + "\(loss.examples.joined(separator: "; "))\(more)",
-        ]
+        let isOne = loss.count == 1
+        let fate =
+            switch verdict {
+            case .refused: "would be lost by --drop"
+            case .migrated: isOne ? "goes to _extra" : "go to _extra"
+            default: isOne ? "is lost" : "are lost"
+            }
+        return [line, "  \(loss.text) \(fate): \(loss.examples.joined(separator: "; "))\(more)"]
     }
 
     /// Writes changes as JSON, with whether a server would open the store.

@@ -285,6 +285,18 @@ package struct Attribute: Sendable {
             && decimalScale == other.decimalScale
     }
 
+    /// Whether every stored value of an earlier form of this attribute can become one of its own.
+    package func holdsAll(of old: Attribute) -> Bool {
+        if type == .decimal, let decimalScale { return old.type == .decimal && old.decimalScale == decimalScale }
+        guard type == old.type else {
+            return switch type.change(from: old.type) {
+            case .sameForm, .converted: true
+            case .convertedIfExact, nil: false
+            }
+        }
+        return type != .date || dateStorage == old.dateStorage && precision >= old.precision
+    }
+
     /// The type by which the stored values are compared: scaled decimals are integers.
     package var comparedType: AttributeType { decimalScale == nil ? type : .integer64 }
 }

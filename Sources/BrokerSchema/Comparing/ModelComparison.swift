@@ -15,8 +15,11 @@ struct ModelComparison {
     private let removal: RemovalPolicy
     /// Entities of the stored model that may have no rows in the changed model, and have some.
     let populated: Set<Int>
-    /// Values that attributes of another type or storage may not hold: ``StoredRows``.
-    private let inexact: [StoredPart: String]
+    /// Values that attributes of another type or storage do not hold: ``StoredRows``.
+    private let inexact: [StoredPart: (value: String, condition: String)]
+    /// Attributes that are converted by a type that holds less, and by the subjects of their changes, the values that go to `_extra`.
+    private(set) var converted: Set<StoredPart> = []
+    private(set) var moved: [String: MovedValues] = [:]
     /// Parts of the stored model for whose values a change is refused: without values they may change freely.
     private(set) var obstacles: Set<StoredPart> = []
     /// The parts of the stored model that the wanted one lacks, by the subjects of their changes.
@@ -28,7 +31,7 @@ struct ModelComparison {
     ///   - inForce: the last model with which the store was opened.
     init(
         from stored: Model, inForce: Model, to wanted: Model, _ match: ModelMatch, _ removal: RemovalPolicy,
-        populated: Set<Int>, inexact: [StoredPart: String]
+        populated: Set<Int>, inexact: [StoredPart: (value: String, condition: String)]
     ) {
         self.populated = populated
         self.inexact = inexact
@@ -208,37 +211,50 @@ struct ModelComparison {
             // Stored in upper case, whatever was sent: the same records would make other objects.
             let losesForm = isIdentity && old.type == .uuid && new.type == .string
             compare(
-                name, "\(name) is \(old.type.rawValue)", new.type.rawValue, part, remedy: new.remedyForLostDigits,
+                "\(name) is \(old.type.rawValue)", new.type.rawValue, part, new, entity, isIdentity,
+                remedy: new.remedyForLostDigits,
                 refusal: canChange
                     ? losesForm
                         ? "it identifies, and the store has it in upper case, so that a text in lower case would be another "
                             + "object; keep the type, or load the records into another store" : nil
-                    : "keep the type, or give the new one another name")
+                    : "keep the type, or give the new one another name, or let `broker model retype` convert the values"
+            )
         } else if old.decimalScale != new.decimalScale {
             compare(
-                name, "\(name) is stored as \(old.decimalForm)", "as \(new.decimalForm)", part,
+                "\(name) is stored as \(old.decimalForm)", "as \(new.decimalForm)", part, new, entity, isIdentity,
                 remedy: new.remedyForLostDigits)
         } else if old.type == .date, old.dateStorage != new.dateStorage {
-            refuse(
-                name, is: "stored as \(old.dateStorage.rawValue)", becoming: "as \(new.dateStorage.rawValue)",
-                remedy: "keep the storage, or give the new one another name")
+            compare(
+                "\(name) is stored as \(old.dateStorage.rawValue)", "as \(new.dateStorage.rawValue)", part, new, entity,
+                isIdentity, remedy: "keep the storage",
+                refusal: "keep the storage, or give the new one another name")
         } else if old.precision != new.precision {
             compare(
-                name, "\(name) has the precision \(old.precision)", "\(new.precision)", part,
+                "\(name) has the precision \(old.precision)", "\(new.precision)", part, new, entity, isIdentity,
                 remedy: "keep the precision")
         }
     }
 
-    /// Refuses another form if it does not hold some stored value, or cannot be taken at all.
+    /// Another form that holds all stored values is taken. One that does not hold some, or may be taken on demand alone, is refused
+    /// unless parts are dropped: then these values go to `_extra`.
     private mutating func compare(
-        _ name: String, _ stored: String, _ wanted: String, _ part: StoredPart, remedy: String, refusal: String? = nil
+        _ stored: String, _ wanted: String, _ part: StoredPart, _ new: Attribute, _ entity: Entity,
+        _ isIdentity: Bool, remedy: String, refusal: String? = nil
     ) {
+        let name = "\(entity.name).\(new.name)"
         let text = "\(stored) in the store, and \(wanted) in the model"
-        if let value = inexact[part] {
-            change(.refused, name, "\(text), which does not hold \(value)", remedy: remedy)
-        } else {
-            change(refusal == nil ? .migrated : .refused, name, text, remedy: refusal)
+        let isConverted = removal == .drop && !isIdentity
+        if let refusal, !isConverted { return change(.refused, name, text, remedy: refusal) }
+        if refusal != nil || isConverted && inexact[part] != nil { converted.insert(part) }
+        guard let inexact = inexact[part] else { return change(.migrated, name, text) }
+        guard isConverted, entity.mayMoveValues(of: new) else {
+            let isPossible = !isIdentity && entity.mayMoveValues(of: new)
+            return change(
+                .refused, name, "\(text), which does not hold \(inexact.value)",
+                remedy: isPossible ? "\(remedy), or let `broker model retype` put such values into _extra" : remedy)
         }
+        moved[name] = MovedValues(part: part, condition: inexact.condition)
+        change(.migrated, name, "\(text), and what it does not hold goes to _extra")
     }
 
     private mutating func compareRequirement(_ old: Attribute, _ new: Attribute, _ entity: Entity) {
@@ -499,6 +515,13 @@ extension Attribute {
 }
 
 extension Entity {
+    /// Whether `_extra` has values that the attribute does not hold: not of one that is required, or decides about records.
+    fileprivate func mayMoveValues(of attribute: Attribute) -> Bool {
+        extra != nil && attribute.isOptional && !attribute.recordPaths.isEmpty
+            && modified.map { attributes[$0].name } != attribute.name
+            && !(tombstone?.contains(attribute.name) ?? false)
+    }
+
     fileprivate var identityNames: String {
         identity.isEmpty ? "nothing" : identity.map { attributes[$0].name }.joined(separator: ", ")
     }

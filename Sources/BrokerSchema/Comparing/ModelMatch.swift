@@ -19,6 +19,8 @@ struct ModelMatch {
     private(set) var entities: [Entity]
     /// Parts of the earlier model without a value in any row, which no part of the changed model continues.
     private(set) var released: Set<StoredPart> = []
+    /// Attributes that are converted, also where their new form does not hold a value: that goes to `_extra`.
+    var moved: Set<StoredPart> = []
     /// By entity of the changed model, the topmost entity of the earlier hierarchy with its objects; nil for a new table.
     let tables: [Int?]
     private let successors: [Int: Int]

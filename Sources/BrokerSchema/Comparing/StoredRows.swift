@@ -48,53 +48,37 @@ struct StoredRows {
         return try !hasRow(in: table, where: column.map { "\(quoted($0)) IS NOT NULL" } ?? "1")
     }
 
-    // MARK: - Numbers
+    // MARK: - Values of another form
 
-    /// One value of each attribute that its new form does not hold for certain: a number too large, or too many digits.
+    /// One value of each attribute that its new form does not hold exactly, and the condition of its rows.
+    ///
+    /// - Parameter readsAll: also of types that are refused otherwise.
     func inexact(
-        _ wanted: Model, _ match: ModelMatch, _ convert: AttributeConversion
-    ) throws(StoreError) -> [StoredPart: String] {
-        var inexact: [StoredPart: String] = [:]
+        _ wanted: Model, _ match: ModelMatch, _ convert: AttributeConversion, readsAll: Bool
+    ) throws(StoreError) -> [StoredPart: (value: String, condition: String)] {
+        var inexact: [StoredPart: (value: String, condition: String)] = [:]
         var checked: Set<StoredPart> = []
         for (new, entity) in match.entities.enumerated() {
             guard let old = entity.old else { continue }
             for (place, source) in entity.attributes.enumerated() {
                 guard let source else { continue }
                 let part = stored.part(.attribute, source, of: old)
-                let attribute = stored.entities[old].attributes[source]
-                guard checked.insert(part).inserted,
-                    let search = Self.search(attribute, becoming: wanted.entities[new].attributes[place], convert),
-                    try has(attribute.column, in: stored.table(of: old))
+                let (before, now) = (stored.entities[old].attributes[source], wanted.entities[new].attributes[place])
+                guard checked.insert(part).inserted, !now.holdsAll(of: before),
+                    readsAll || before.type == now.type && before.dateStorage == now.dateStorage
+                        || now.type.change(from: before.type) != nil,
+                    try has(before.column, in: stored.table(of: old))
                 else { continue }
-                inexact[part] = try connection.text(
-                    "SELECT \(search.value) FROM \(quoted(stored.table(of: old))) WHERE \(search.condition) LIMIT 1")
+                let name = quoted(before.column)
+                let condition =
+                    "\(name) IS NOT NULL AND \(conversionFunction)(\(convert(before, now)), \(name)) IS NULL"
+                let value = try connection.text(
+                    "SELECT \(name) FROM \(quoted(stored.table(of: old))) WHERE \(condition) LIMIT 1")
+                if let value { inexact[part] = (value, condition) }
             }
         }
         return inexact
     }
-
-    private static func search(
-        _ old: Attribute, becoming new: Attribute, _ convert: AttributeConversion
-    ) -> (value: String, condition: String)? {
-        let name = quoted(old.column)
-        if new.decimalScale != nil {
-            let isSameForm = old.type == .decimal && old.decimalScale == new.decimalScale
-            guard !isSameForm, old.type == .decimal || new.type.change(from: old.type) != nil else { return nil }
-            // A value that does not fit becomes the text of all its digits.
-            let value = "\(conversionFunction)(\(convert(old, new)), \(name))"
-            return (value, "typeof(\(value)) NOT IN ('integer', 'null')")
-        }
-        if old.type == .date, new.type == .date {
-            // The digits that are cut off begin there in `2011-12-22T02:24:51.123456Z`.
-            let end = new.precision == 0 ? 20 : 21 + new.precision
-            return new.precision < old.precision ? (name, "trim(substr(\(name), \(end)), '.0Z') <> ''") : nil
-        }
-        guard case .convertedIfExact = new.type.change(from: old.type) else { return nil }
-        return (name, "\(name) NOT BETWEEN -\(largestExact) AND \(largestExact)")
-    }
-
-    /// A double holds every whole number up to this one.
-    private static let largestExact = 1 << 53
 
     // MARK: - Reading
 
@@ -137,15 +121,16 @@ struct StoreLosses {
     let wanted: Model
     let match: ModelMatch
     let removed: [String: RemovedPart]
+    let moved: [String: MovedValues]
 
     /// The changes with their losses. Reads every row of the tables concerned.
     func adding(to changes: [StoreChange], on connection: Connection) throws(StoreError) -> [StoreChange] {
         var changes = changes
         for index in changes.indices {
-            guard [.dropped, .refused].contains(changes[index].verdict),
-                let rows = removed[changes[index].subject].flatMap(rows)
-            else { continue }
-            changes[index].loss = try rows.loss(on: connection)
+            let (verdict, subject) = (changes[index].verdict, changes[index].subject)
+            let found = verdict == .migrated ? moved[subject].map(rows) : removed[subject].flatMap(rows)
+            guard verdict != .kept, let found else { continue }
+            changes[index].loss = try found.loss(on: connection)
         }
         return changes
     }
@@ -175,6 +160,15 @@ struct StoreLosses {
             }
             return StoreLoss(kind, count: count, examples: examples)
         }
+    }
+
+    private func rows(of moved: MovedValues) -> Rows {
+        let entity = stored.entities[moved.part.topmost]
+        return Rows(
+            kind: .values, table: entity.table, condition: moved.condition,
+            columns: (
+                ColumnNaming(stored).nameColumns(moved.part.topmost), [entity.attributes[moved.part.index].column]
+            ))
     }
 
     private func rows(of part: RemovedPart) -> Rows? {
@@ -244,5 +238,15 @@ struct StoreLosses {
 /// Registers a conversion of stored values to another type; its number is the first argument of ``conversionFunction``.
 package typealias AttributeConversion = (_ old: Attribute, _ new: Attribute) -> Int
 
-/// The SQL function that converts a stored value: the number of the conversion, and the value.
+/// The SQL function that converts a stored value: the number of the conversion, and the value. NULL is a value that the new
+/// attribute does not hold.
 package let conversionFunction = "_broker_converted"
+
+/// The SQL function for `_extra` of a row with a value that is converted: the number of the conversion, `_extra`, and the value.
+package let extraFunction = "_broker_moved"
+
+/// Values that their attribute does not hold any more, and that go to `_extra`.
+struct MovedValues {
+    let part: StoredPart
+    let condition: String
+}

@@ -103,12 +103,12 @@ struct SchemaOrigins {
         }
     }
 
+    /// - Parameter isMoved: by a type that does not hold every value.
     private static func change(
-        from old: Attribute, to new: Attribute, _ convert: AttributeConversion
+        from old: Attribute, to new: Attribute, isMoved: Bool = false, _ convert: AttributeConversion
     ) -> TableOrigin.Change? {
-        guard old.type != new.type else {
-            let isSame = old.decimalScale == new.decimalScale && old.precision == new.precision
-            return isSame ? nil : .converted(convert(old, new))
+        guard !isMoved, old.type != new.type else {
+            return !isMoved && old.isStored(like: new) ? nil : .converted(convert(old, new))
         }
         return switch new.type.change(from: old.type) {
         case .converted, .convertedIfExact: .converted(convert(old, new))
@@ -152,9 +152,15 @@ struct SchemaOrigins {
             origin.add(entityColumnName, from: entityColumnName)
         }
         let attributes = Sources(.attribute, members, old, match)
+        let isMoved = { match.moved.contains(old.part(.attribute, $0, of: former)) }
+        origin.extra = entity.attributes.first(where: \.isExtra)?.column
         for (place, attribute) in entity.attributes.enumerated() {
+            if let source = source(ofAttribute: place, in: topmost), isMoved(source) {
+                origin.moved.append((before.attributes[source].column, convert(before.attributes[source], attribute)))
+            }
             let former = { (source: Int) in
-                let change = Self.change(from: before.attributes[source], to: attribute, convert)
+                let change = Self.change(
+                    from: before.attributes[source], to: attribute, isMoved: isMoved(source), convert)
                 return [TableOrigin.Source(column: before.attributes[source].column, change: change)]
             }
             attributes.add(
@@ -408,6 +414,9 @@ struct TableOrigin {
     private(set) var staying: [ExactText: Source] = [:]
     /// By column of the changed table, where some rows need another value than that of the column that stays.
     private(set) var values: [ExactText: [EntityValue]] = [:]
+    /// The column `_extra`, and the columns and conversions of values that go there where they are not held any more.
+    var extra: String?
+    var moved: [(column: String, conversion: Int)] = []
     /// Columns that stored rows take from their owner: they are added before anything else changes.
     private(set) var ownerColumns: [OwnerColumn] = []
 
@@ -429,6 +438,13 @@ struct TableOrigin {
     }
 
     mutating func add(_ column: String, _ values: [EntityValue]) { self.values[column] = values }
+
+    /// The SQL of `_extra`, which takes values that are not held any more.
+    ///
+    /// - Parameter value: what is there before.
+    func taking(_ value: String, current: (String) -> String) -> String {
+        moved.reduce(value) { "\(extraFunction)(\($1.conversion), \($0), \(quoted(current($1.column))))" }
+    }
 
     /// Every column of the store whose values are taken; not those that values of another table replace.
     var sources: Set<ExactText> {

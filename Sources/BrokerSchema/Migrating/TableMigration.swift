@@ -65,9 +65,12 @@ struct TableMigration {
     /// The SQL of a column's value, over rows with the store's names of concrete entities, and with its names of columns or new ones.
     func expression(for column: String, isRenamed: Bool) -> String {
         let isConcreteEntity = column.hasSameBytes(as: entityColumnName) && new.columns.last?.name == entityColumnName
-        guard isThere(column) || isConcreteEntity || changesRows(column) else { return "NULL" }
         let renamings = isRenamed ? renamings : nil
-        return origin.expression(for: column, isConcreteEntity: isConcreteEntity) { renamings?.current($0) ?? $0 }
+        let current = { (name: String) in renamings?.current(name) ?? name }
+        let value =
+            isThere(column) || isConcreteEntity || changesRows(column)
+            ? origin.expression(for: column, isConcreteEntity: isConcreteEntity, current: current) : "NULL"
+        return column == origin.extra ? origin.taking(value, current: current) : value
     }
 
     /// Whether some rows need another value than that of the column that stays.
@@ -105,7 +108,7 @@ struct TableMigration {
         }
         for column in new.columns where !added.contains(column.name) {
             let before = renamed.columns.first { $0.name.hasSameBytes(as: column.name) }
-            if before?.type != column.type { return true }
+            if before?.type.declared != column.type.declared { return true }
             if before?.isRequired != column.isRequired, !new.primaryKey.contains(column.name) { return true }
         }
         guard Set(renamed.unique) == Set(new.unique), Set(renamed.checks) == Set(new.checks), !origin.mixesColumns

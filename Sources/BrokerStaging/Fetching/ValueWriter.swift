@@ -5,7 +5,7 @@ package import BrokerModel
 /// in the model's formats becomes the same stored value when it is processed. Immutable, shared by all readers.
 package struct ValueWriter: Sendable {
     private let type: AttributeType
-    private let converter: ValueConverter
+    fileprivate let converter: ValueConverter
     /// For dates in the model's formats: the attribute's first format.
     private let format: DateFormat?
     /// Dates are written as seconds since 1970.
@@ -121,21 +121,17 @@ extension JSONWriter {
 /// fetch prints of them, so that the same records change nothing afterwards.
 package struct ValueConversion: Sendable {
     private let writer: ValueWriter
-    private let type: AttributeType
-    /// Those of the new attribute.
-    private let dates: ValueConverter.Dates
-    /// The zone of days, and of times that another program stored without one.
-    private let zone: LocalZone
-    /// That of the new attribute; nil for one that is no scaled decimal.
-    private let scale: Int?
+    private let former: AttributeType
+    private let new: ValueConverter
+    /// The path in `_extra` of values that the new attribute does not hold; nil where no record brings it.
+    private let path: [UInt8]?
 
     /// - Precondition: the attributes are those of a store and of a plan, so that their formats can be read.
     package init(from old: Attribute, to new: Attribute) {
         writer = ValueWriter(old, Self.converter(old), .model)
-        dates = Self.converter(new).dates
-        zone = old.type == .date ? .utc : dates.zone
-        type = new.type
-        scale = new.decimalScale
+        former = old.type
+        self.new = Self.converter(new)
+        path = new.recordPaths.first.map(ExtraValues.path)
     }
 
     private static func converter(_ attribute: Attribute) -> ValueConverter {
@@ -149,14 +145,17 @@ package struct ValueConversion: Sendable {
         }
     }
 
-    /// Calls `body` with the converted value, which is valid during the call.
+    /// Calls `body` with the converted value, which is valid during the call: NULL for one that the new attribute does not hold
+    /// exactly.
     ///
-    /// A value that another program stored in another form becomes the text that it is printed as; so does a value with
-    /// more digits than the scale of the new attribute allows.
+    /// A value that another program stored in another form becomes the text that it is printed as.
     package func convert(_ cell: Cell, _ body: (Cell) -> Void) {
-        switch (type, cell.kind) {
+        switch (new.type, cell.kind) {
         case (_, .null), (_, .absent), (_, .object): body(.null)
-        case (.double, .integer): body(.real(Double(cell.integer)))
+        case (.calendarDate, _) where former == .date: convert(timeToDay: cell, body)
+        case (.date, _) where former.isDate: convert(date: cell, body)
+        case _ where former != new.type && new.type.change(from: former) == nil: read(cell, body)
+        case (.double, .integer): body(Double(exactly: cell.integer).map(Cell.real) ?? .null)
         case (.transformable, _):
             var writer = JSONWriter()
             self.writer.write(cell, to: &writer)
@@ -165,18 +164,59 @@ package struct ValueConversion: Sendable {
         case (.decimal, _):
             var arena = ByteArena()
             writer.keyText(cell).withUnsafeBufferPointer { text in
-                if let scale, let units = NumberText(text)?.scaled(by: scale).int64 { return body(.integer(units)) }
+                if let scale = new.scale {
+                    return body(NumberText(text)?.scaled(by: scale).int64.map(Cell.integer) ?? .null)
+                }
                 body(.text(NumberText(text).flatMap { DecimalText.normalise($0, arena: &arena) } ?? text))
             }
-        case (.date, .text): convert(date: cell, body)
         default: writer.keyText(cell).withUnsafeBufferPointer { body(.text($0)) }
         }
     }
 
+    /// As a record would bring the value.
+    private func read(_ cell: Cell, _ body: (Cell) -> Void) {
+        var arena = ByteArena()
+        do {
+            let value = try JSONDocument(fast: JSONText(copying: json(cell)))
+            let read = try new.convert(value.root, arena: &arena)
+            body(arena.isInexact ? .null : read)
+        } catch {
+            body(.null)
+        }
+    }
+
+    private func json(_ cell: Cell) -> [UInt8] {
+        var writer = JSONWriter()
+        self.writer.write(cell, to: &writer)
+        return writer.bytes
+    }
+
     /// A time, with its new digits, or the beginning of a day. What another program stored in another form stays.
     private func convert(date: Cell, _ body: (Cell) -> Void) {
-        guard let instant = ISO8601.instant(date.bytes, zone: zone) else { return body(date) }
+        let time =
+            former == .date
+            ? writer.converter.dates.instant(date) : ISO8601.instant(date.bytes, zone: new.dates.zone)
+        guard let time else { return body(date.kind == .text && new.dates.storage == .iso8601 ? date : .null) }
         var arena = ByteArena()
-        body(dates.cell(of: instant, arena: &arena))
+        body(new.dates.isExact(time) ? new.dates.cell(of: time, arena: &arena) : .null)
+    }
+
+    /// The beginning of a day in the time's zone.
+    private func convert(timeToDay cell: Cell, _ body: (Cell) -> Void) {
+        let zone = writer.converter.dates.zone
+        guard let time = writer.converter.dates.instant(cell),
+            let day = try? DateFormat(pattern: "yyyy-MM-dd", zone: zone).text(of: time)
+        else { return body(.null) }
+        day.withUnsafeBufferPointer { body(ISO8601.instant($0, zone: zone) == time ? .text($0) : .null) }
+    }
+
+    /// The column `_extra` of a row with a value, which it gets where the new attribute does not hold the value; nil where it does.
+    package func extra(_ column: Cell, taking cell: Cell) throws(TooManyExtraKeys) -> [UInt8]? {
+        var isHeld = cell.kind == .null
+        if !isHeld { convert(cell) { isHeld = $0.kind != .null } }
+        guard !isHeld, let path else { return nil }
+        var entries: [UInt8] = []
+        json(cell).withUnsafeBufferPointer { ExtraValues.add(path, $0, to: &entries) }
+        return try ExtraValues.applied(entries, to: column.kind == .text ? column.bytes : nil)
     }
 }

@@ -179,6 +179,21 @@ final class ValueConversions {
             let all = Unmanaged<ValueConversions>.fromOpaque(sqlite3_user_data(context)).takeUnretainedValue()
             all.conversions[Int(sqlite3_value_int(values![0]))].convert(Cell(values![1])) { $0.copy(to: context) }
         }
+        try connection.addFunction(
+            extraFunction, 3, SQLITE_DETERMINISTIC | SQLITE_DIRECTONLY, Unmanaged.passUnretained(self).toOpaque()
+        ) { context, _, values in
+            let all = Unmanaged<ValueConversions>.fromOpaque(sqlite3_user_data(context)).takeUnretainedValue()
+            let column = Cell(values![1])
+            do throws(TooManyExtraKeys) {
+                let conversion = all.conversions[Int(sqlite3_value_int(values![0]))]
+                guard let extra = try conversion.extra(column, taking: Cell(values![2])) else {
+                    return column.copy(to: context)
+                }
+                extra.withUnsafeBufferPointer { Cell.text($0).copy(to: context) }
+            } catch {
+                sqlite3_result_error(context, "an object would have too many extra values", -1)
+            }
+        }
     }
 
     func number(_ old: Attribute, _ new: Attribute) -> Int {
