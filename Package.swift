@@ -228,9 +228,8 @@ let package = Package(
         .executableTarget(
             name: "brokerd",
             dependencies: [
-                "BrokerCommandLine", "BrokerJSON", "BrokerModel", "BrokerSchema", "BrokerWire", "BrokerStaging",
-                "BrokerStore",
-                "BrokerCoordinator", "BrokerServer",
+                "BrokerCommandLine", "BrokerJSON", "BrokerModel", "BrokerModelSources", "BrokerSchema", "BrokerWire",
+                "BrokerStaging", "BrokerStore", "BrokerCoordinator", "BrokerServer",
                 forPrograms("ArgumentParser", "swift-argument-parser"),
                 forPrograms("Logging", "swift-log"),
                 forPrograms("UnixSignals", "swift-service-lifecycle"),

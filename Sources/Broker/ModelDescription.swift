@@ -354,8 +354,15 @@ extension KeyedDecodingContainer {
 public struct ModelMigration: Sendable, Hashable {
     /// In the order of the store's model, then what is new. Empty when the store fits.
     public var changes: [Change]
+    /// The paths of the server's model and of its store; empty and nil of a server that does not name them.
+    public var modelFiles: [String]
+    public var storeFile: String?
 
-    public init(changes: [Change]) { self.changes = changes }
+    public init(changes: [Change], modelFiles: [String] = [], storeFile: String? = nil) {
+        self.changes = changes
+        self.modelFiles = modelFiles
+        self.storeFile = storeFile
+    }
 
     /// Whether any change is refused, so that nothing is changed at all.
     public var isRefused: Bool { changes.contains { $0.kind == .refused } }
@@ -369,7 +376,7 @@ public struct ModelMigration: Sendable, Hashable {
         public var message: String
         /// The remedy for a refused change; for people.
         public var remedy: String?
-        /// In a dry run: what goes when the part is dropped; for a refused change, what would go.
+        /// In a dry run: what goes when the part is dropped, or to `_extra`; for a refused change, what would go.
         public var loss: Loss?
 
         public init(kind: Kind, subject: String, message: String, remedy: String? = nil, loss: Loss? = nil) {

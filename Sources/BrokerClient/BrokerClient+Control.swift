@@ -236,7 +236,9 @@ extension ModelMigration {
                     kind: Kind(rawValue: kind), subject: subject, message: message, remedy: change["remedy"]?.string,
                     loss: loss))
         }
-        self.init(changes: changes)
+        self.init(
+            changes: changes, modelFiles: done["modelFiles"]?.elements.compactMap(\.string) ?? [],
+            storeFile: done["storeFile"]?.string)
     }
 }
 

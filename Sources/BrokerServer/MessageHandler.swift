@@ -479,13 +479,16 @@ extension MessageHandler {
         guard let migrate = options.migrate else {
             return request.send(Fault.notHere(MigrateMessage.action))
         }
-        migrate(message) { result in
+        migrate(message) { [options] result in
             switch result {
             case .success(let changes):
                 request.send("done") { writer in
                     writer.member("action", MigrateMessage.action)
                     writer.member("dryRun", message.isDryRun)
                     writer.array("changes") { writer in for change in changes { change.write(to: &writer) } }
+                    guard let store = options.storeFile else { return }
+                    writer.array("modelFiles") { writer in for file in options.modelFiles { writer.string(file) } }
+                    writer.member("storeFile", store)
                 }
             case .failure(let fault): request.send(fault)
             }

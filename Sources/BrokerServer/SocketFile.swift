@@ -276,6 +276,9 @@ package struct ServerOptions: Sendable {
     /// Must not block; reports the changes once, on any thread.
     package var migrate:
         (@Sendable (MigrateMessage, _ notify: @escaping @Sendable (Result<[StoreChange], Fault>) -> Void) -> Void)?
+    /// The paths that the answer to `migrate` names; none where another program has the model.
+    package var modelFiles: [String] = []
+    package var storeFile: String?
     /// A line in the log for each slow job.
     package var logsSlowJobs = false
     /// The server's name and version in `welcome`.

@@ -420,12 +420,15 @@ extension Store {
 }
 
 extension Store {
-    /// Calls `body` with the entity and the `_extra` of each object that has one, in a store of that model.
+    /// Calls `body` with the name of the entity, by the model in force, and the `_extra` of each object that has one.
     package static func forEachExtra(
-        path: String, plan: StagingPlan, _ body: (_ entity: Int, _ json: UnsafeBufferPointer<UInt8>) -> Void
+        path: String, _ body: (_ entity: String, _ json: UnsafeBufferPointer<UInt8>) -> Void
     ) throws(StoreError) {
+        guard let plan = try planInForce(path: path) else { return }
         let connection = try look(at: StoreFile(path: path))
-        try ExtraMigration(plan, on: connection).forEachValue { _, entity, value, _ in body(entity, value.bytes) }
+        try ExtraMigration(plan, on: connection).forEachValue { _, entity, value, _ in
+            body(plan.model.entities[entity].name, value.bytes)
+        }
     }
 }
 

@@ -139,9 +139,11 @@ struct Brokerd: AsyncParsableCommand {
         // Caught before the first client is served, so that no client sees the server killed.
         let signals = await StopSignals()
         options.drain = { signals.stop() }
-        let reload = reloading(owned.coordinator, service, logger: logger)
+        let model = ServedModel(files: model.map(Program.absolutePath), store: Program.absolutePath(store), logger)
+        (options.modelFiles, options.storeFile) = (model.files, model.store)
+        let reload = reloading(model, owned.coordinator, service, logger: logger)
         options.reload = reload
-        options.migrate = migrating(owned.coordinator, service, logger: logger)
+        options.migrate = migrating(model, owned.coordinator, service, logger: logger)
         signals.onHangup { await withCheckedContinuation { hangup in reload { _ in hangup.resume() } } }
         let server = try await Self.startServer(owned, options, logger)
         owned.coordinator.onHalt { _ in
@@ -232,10 +234,9 @@ extension Brokerd {
     /// The action of SIGHUP and `admin reload`: the model's files are read again, and applied completely or not at all.
     /// Every change, or the reason why the old model stays, is logged.
     func reloading(
-        _ coordinator: Coordinator, _ service: ServiceNotifier, logger: Logger
+        _ model: ServedModel, _ coordinator: Coordinator, _ service: ServiceNotifier, logger: Logger
     ) -> @Sendable (_ notify: @escaping @Sendable (ReloadEnd) -> Void) -> Void {
-        let model = model
-        return { notify in
+        { notify in
             Self.reload(model, in: coordinator, reporting: service, logger: logger) { result in
                 switch result {
                 case .success(let migration): notify(.applied(migration.lines))
@@ -247,13 +248,12 @@ extension Brokerd {
 
     /// The admin action `migrate`: as a reload, with what becomes of parts that the model no longer has; or what it would do.
     func migrating(
-        _ coordinator: Coordinator, _ service: ServiceNotifier, logger: Logger
+        _ model: ServedModel, _ coordinator: Coordinator, _ service: ServiceNotifier, logger: Logger
     ) -> @Sendable (MigrateMessage, _ notify: @escaping @Sendable (Result<[StoreChange], Fault>) -> Void) -> Void {
-        let model = model
-        return { message, notify in
+        { message, notify in
             let removal = RemovalPolicy(rawValue: message.removedParts.rawValue) ?? .refuse
             guard !message.isDryRun else {
-                return coordinator.compare(removal: removal, reading: { Self.read(model) }, notify: notify)
+                return coordinator.compare(removal: removal, reading: { model.read(isDryRun: true) }, notify: notify)
             }
             Self.reload(model, removal: removal, in: coordinator, reporting: service, logger: logger) {
                 notify($0.map(\.changes))
@@ -263,35 +263,29 @@ extension Brokerd {
 
     /// - Parameter removal: nil for the option of the start.
     private static func reload(
-        _ model: [String], removal: RemovalPolicy? = nil, in coordinator: Coordinator,
+        _ model: ServedModel, removal: RemovalPolicy? = nil, in coordinator: Coordinator,
         reporting service: ServiceNotifier, logger: Logger,
         _ notify: @escaping @Sendable (Result<StoreMigration, Fault>) -> Void
     ) {
+        // Another reload may go on.
+        let model = ServedModel(files: model.files, store: model.store, logger)
         service.reloadBegan()
         coordinator.reload(removal: removal) {
-            read(model)
+            model.read()
         } notify: { result in
             switch result {
             case .success(let migration):
+                model.ended(isApplied: true)
                 for line in migration.lines { logger.notice("\(line)") }
                 logger.notice("The model was reloaded, and is in effect.")
                 notify(result)
                 service.reloadEnded(nil)
             case .failure(let fault):
+                model.ended(isApplied: false)
                 logger.error("The model could not be reloaded, and the old one stays in effect: \(fault.message)")
                 notify(result)
                 service.reloadEnded(fault.message)
             }
-        }
-    }
-
-    private static func read(_ paths: [String]) -> Result<StagingPlan, Fault> {
-        let file = ModelFile(paths)
-        do throws(ModelError) {
-            return .success(try StagingPlan(ModelReader.read(try file.document())))
-        } catch {
-            let faults = error.faults.map(\.description).joined(separator: "; ")
-            return .failure(Fault(.validationFailed, "The model \(file.name) cannot be used: \(faults)"))
         }
     }
 }

@@ -61,7 +61,8 @@ import Testing
 
     @Test(arguments: [
         (["set-key", "Person", "nick"], "where 1 row has none"),
-        (["retype", "Person.code", "integer64"], "keep the type"),
+        (["retype", "Person.code", "integer64"], "Put into _extra Person.code (2 values)? No terminal"),
+        (["retype", "Person.id", "boolean"], "keep the type"),
         (["drop", "Person.amont"], "did you mean \"amount\"?"), (["drop", "Person.amount"], "Give --yes"),
         (["rename", "Person.nick", "a.b"], "a name with a dot"),
         (["retype", "Person.amount", "deciml"], "did you mean \"decimal\"?"),
@@ -91,6 +92,19 @@ import Testing
         #expect(try rows("SELECT count(*) FROM pragma_table_info('Person') WHERE name = 'amount'") == ["0"])
     }
 
+    @Test func `a type that holds less keeps the other values in _extra, and back`() throws {
+        let tried = try edit("retype", "Person.code", "integer64", "--dry-run")
+        #expect(tried.status == 0 && tried.output.contains("2 values go to _extra: 1: 'a'; 2: 'b'"), "\(tried)")
+        let result = try edit("retype", "Person.code", "integer64", "--yes")
+        #expect(result.status == 0, "\(result)")
+        #expect(
+            try rows("SELECT code, _extra FROM Person ORDER BY id") == [#"NULL|{"code":"a"}"#, #"NULL|{"code":"b"}"#])
+        let copy = try #require(result.complaints.firstMatch(of: /the store as it was is (\S+)\.\n/)?.1)
+        #expect(try Database(programs.path(String(copy))).rows("SELECT code FROM Person ORDER BY id") == ["a", "b"])
+        #expect(try edit("retype", "Person.code", "string").status == 0)
+        #expect(try rows("SELECT code, _extra FROM Person ORDER BY id") == ["a|NULL", "b|NULL"])
+    }
+
     @Test func `keys of _extra become attributes, by a command and at the end of a load`() throws {
         try programs.write(#"{"id":1,"rank":7,"who":{"name":"n"},"amount":"much","tags":["a"]}"#, to: "more.ndjson")
         #expect(try submit("more.ndjson", "--no-evolve").status == 0)
@@ -107,5 +121,103 @@ import Testing
         #expect(try rows("SELECT amount, _extra FROM Person WHERE id = 1") == [#"much|{"rank":7,"tags":["a"]}"#])
         #expect(try edit("promote", "Person").status == 0)
         #expect(try rows("SELECT rank, tags, _extra FROM Person WHERE id = 1") == [#"7|["a"]|NULL"#])
+    }
+}
+
+/// The same with a server, which reads its model's file again.
+@Suite(.timeLimit(.minutes(5))) struct ServedModelTests {
+    private let programs: Programs
+    private static let records = """
+        {"id": 1, "name": "Ada", "nick": "A", "department": {"id": 7, "name": "d"}}
+        {"id": 2, "name": "9", "department": {"id": 8, "name": "d"}}
+        """
+
+    init() throws { programs = try Programs() }
+
+    private func start(evolves: Bool, _ arguments: String...) throws -> Process {
+        let evolve = evolves ? #""evolve": ["columns"], "# : ""
+        try programs.write(
+            Programs.model.replacing(#"{"entities""#, with: #"{\#(evolve)"entities""#)
+                .replacing(#""identity": "id", "attr"#, with: #""identity": "id", "extra": true, "attr"#),
+            to: "model.json")
+        let server = try programs.startServer(arguments)
+        let submitted = try programs.run(
+            "broker", ["submit", "--entity", "Employee", "--socket", "broker.sock"], input: Self.records)
+        #expect(submitted.status == 0, "\(submitted)")
+        return server
+    }
+
+    private func edit(_ arguments: String...) throws -> Programs.Result {
+        try programs.run("broker", ["model"] + arguments + ["--socket", "broker.sock"])
+    }
+
+    private func rows(_ sql: String) throws -> [String] { try Database(programs.path("store.sqlite")).rows(sql) }
+
+    private var model: String {
+        get throws { try String(contentsOfFile: programs.path("model.json"), encoding: .utf8) }
+    }
+
+    @Test func `an edit changes the server's file, and the server reads it again`() throws {
+        let server = try start(evolves: false)
+        let before = try model
+        for (arguments, message) in [
+            (["rename", "Employee.name", "fullName", "--dry-run"], "Nothing was changed."),
+            (
+                ["set-key", "Department", "name"],
+                "Department (name) is the identity in the model, but not in the store"
+            ),
+            (["promote", "Employee", "nothing"], "_extra of Employee has no nothing"),
+            (["retype", "Employee.name", "integer64"], "Give --yes"),
+        ] {
+            let result = try programs.run("broker", ["model"] + arguments + ["--socket", "broker.sock"])
+            #expect((result.output + result.complaints).contains(message), "\(result)")
+            #expect(try model == before)
+        }
+        #expect(try edit("promote", "Employee", "nick").status == 0)
+        #expect(try edit("rename", "Employee.name", "fullName").status == 0)
+        #expect(try edit("retype", "Employee.fullName", "integer64", "--yes").status == 0)
+        #expect(
+            try rows("SELECT fullName, nick, _extra FROM Employee ORDER BY id") == [
+                #"NULL|A|{"name":"Ada"}"#, "9|NULL|NULL",
+            ])
+        let again = try programs.run(
+            "broker", ["submit", "--entity", "Employee", "--socket", "broker.sock", "--json"], input: Self.records)
+        #expect(
+            again.status == 0 && again.output.contains(#""Employee":{"inserted":0,"updated":0,"unchanged":2"#),
+            "\(again)")
+        kill(server.processIdentifier, SIGTERM)
+        server.waitUntilExit()
+        #expect(try programs.startServer().isRunning)
+    }
+
+    @Test func `a server whose model evolves promotes the keys of _extra at a reload, and at no refused one`() throws {
+        let server = try start(evolves: true)
+        let before = try model
+        let tried = try programs.run("broker", ["migrate", "--dry-run", "--socket", "broker.sock"])
+        #expect(tried.status == 0 && tried.output.contains("migrated: Employee.nick is new"), "\(tried)")
+        #expect(try model == before)
+        let smaller = before.replacing(#", "name": "string"}"#, with: "}")
+        try programs.write(smaller, to: "model.json")
+        let refused = try programs.run("broker", ["admin", "reload", "--socket", "broker.sock"])
+        #expect(refused.status == 1 && refused.complaints.contains("Employee.name is in the store"), "\(refused)")
+        #expect(try model == smaller)
+        try programs.write(before, to: "model.json")
+        let reloaded = try programs.run("broker", ["admin", "reload", "--socket", "broker.sock"])
+        #expect(reloaded.status == 0 && reloaded.output.contains("Employee.nick is new"), "\(reloaded)")
+        #expect(try rows("SELECT nick, _extra FROM Employee ORDER BY id") == ["A|NULL", "NULL|NULL"])
+        #expect(try rows("SELECT changes FROM _broker_migrations") == [#"["migrated: Employee.nick is new"]"#])
+        #expect(try model.contains(#""nick""#))
+        kill(server.processIdentifier, SIGTERM)
+        server.waitUntilExit()
+        #expect(try programs.startServer().isRunning)
+    }
+
+    @Test func `several files are named, and not changed`() throws {
+        try programs.write(#"{"description": "more"}"#, to: "more.json")
+        _ = try start(evolves: true, "--model", "more.json")
+        let result = try edit("rename", "Employee.name", "fullName")
+        #expect(result.status == 2 && result.complaints.contains("has 2 files"), "\(result)")
+        #expect(try programs.run("broker", ["admin", "reload", "--socket", "broker.sock"]).status == 0)
+        #expect(try rows("SELECT count(*) FROM Employee WHERE _extra IS NOT NULL") == ["1"])
     }
 }

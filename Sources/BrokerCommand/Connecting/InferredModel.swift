@@ -91,34 +91,11 @@ struct InferredModel {
         (try? Store.changes(path: store, plan: plan, removal: .refuse))?.filter { $0.verdict == .refused } ?? []
     }
 
-    /// The store's model with attributes for the keys that only `_extra` has, of the types that all their values fit; nil without
-    /// such keys. Reads all values of `_extra`.
-    ///
-    /// - Parameters:
-    ///   - isWanted: whether a key path of an entity gets an attribute.
-    ///   - readsTexts: the values were sent in a format that has nothing but texts.
-    init?(
-        promotingIn store: String, readsTexts: Bool = false,
-        _ isWanted: (_ entity: String, _ attribute: String) -> Bool = { _, _ in true }
-    ) throws {
-        guard let model = try LocalModel(ofStore: store) else { return nil }
+    /// The store's model with attributes for the keys that only `_extra` has; nil without such keys.
+    private init?(promotingIn store: String, _ model: LocalModel, readsTexts: Bool) throws {
         let (document, plan) = try model.documentAndPlan()
-        guard try Store.planInForce(path: store, unlike: plan) == nil else { return nil }
-        var samples: [Int: SampleInference] = [:]
-        try Store.forEachExtra(path: store, plan: plan) { entity, json in
-            guard let values = try? JSONDocument(parsing: JSONText(copying: Array(json))) else { return }
-            samples[entity, default: SampleInference(entity: plan.model.entities[entity].name, readsTexts: readsTexts)]
-                .observe(values.root)
-        }
-        var changes = ModelExtension()
-        for (index, inference) in samples.sorted(by: { $0.key < $1.key }) {
-            let entity = plan.model.entities[index]
-            let room = SampleInference.mostRecordKeys - entity.attributeIndices.count
-            changes.add(
-                inference.model(extending: plan.model).extension.attributes(of: entity.name) {
-                    isWanted(entity.name, $0)
-                }
-                .prefix(room))
+        let changes = try ModelExtension(promotingIn: plan.model, readsTexts: readsTexts) {
+            try Store.forEachExtra(path: store, $0)
         }
         guard !changes.isEmpty else { return nil }
         (root, mapping) = (nil, nil)
@@ -132,7 +109,7 @@ struct InferredModel {
         do {
             guard let store = connection.store, let model = try connection.storedModel(),
                 try evolves ?? model.plan().model.evolves,
-                let promoted = try InferredModel(promotingIn: store, readsTexts: readsTexts)
+                let promoted = try InferredModel(promotingIn: store, model, readsTexts: readsTexts)
             else { return }
             try await connection.connected("broker", inferred: promoted) { _ in }
         } catch {

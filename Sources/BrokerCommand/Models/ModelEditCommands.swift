@@ -21,12 +21,19 @@ struct ModelEditOptions: ParsableArguments {
     @Flag(help: "Do not ask before something is lost. Where no terminal is, this is required for that.")
     var yes = false
 
-    /// - Parameters:
-    ///   - isLoss: values go; a backup of the store is made before.
-    ///   - edit: changes the document of the model, which is complete and without faults.
-    func run(isLoss: Bool = false, _ edit: (inout ModelEdit) throws -> Void) async throws {
-        let (file, before, model) = try original()
-        var changed = ModelEdit(document: model.document, model: model.plan.model)
+    /// What is changed: the model's file, its text if it is there, and the store, which a server may have open.
+    private struct Subject {
+        let file: String
+        let store: String
+        let text: Data?
+        let model: (document: ModelDocument, plan: StagingPlan)
+    }
+
+    /// - Parameter edit: changes the document of the model, which is complete and without faults.
+    func run(_ edit: (inout ModelEdit) throws -> Void) async throws {
+        let subject = try await subject()
+        var changed = ModelEdit(
+            document: subject.model.document, model: subject.model.plan.model, store: subject.store)
         try edit(&changed)
         // Faults are those of the edit: the model had none.
         do throws(ModelError) {
@@ -37,14 +44,14 @@ struct ModelEditOptions: ParsableArguments {
                 "The model would not be valid: \(error.faults.map(\.message).joined(separator: "; ")). Nothing was changed."
             )
         }
-        let backup = isLoss && !dryRun ? try backUp() : nil
-        let text = Data((changed.document.root.indentedJSON + "\n").utf8)
+        let backup = changed.isLoss && !dryRun ? try backUp() : nil
+        let (file, text) = (subject.file, Data((changed.document.root.indentedJSON + "\n").utf8))
         do { try text.write(to: URL(filePath: file), options: .atomic) } catch {
             throw CommandFailure(.failed, "The model cannot be written to \(file): \(error.localizedDescription)")
         }
         func restore() {
             do {
-                if let before {
+                if let before = subject.text {
                     try before.write(to: URL(filePath: file), options: .atomic)
                 } else {
                     try FileManager.default.removeItem(atPath: file)
@@ -54,9 +61,13 @@ struct ModelEditOptions: ParsableArguments {
             }
         }
         do {
-            try await migration(isLoss).run()
+            try await migration(changed.isLoss).run()
         } catch {
-            restore()
+            if !dryRun, (error as? CommandFailure)?.status == .cannotConnect {
+                Program.report("broker: \(file) stays changed, as the store may be; `broker migrate` completes it.")
+            } else {
+                restore()
+            }
             if let backup { try? FileManager.default.removeItem(atPath: backup) }
             throw error
         }
@@ -64,25 +75,37 @@ struct ModelEditOptions: ParsableArguments {
         if let backup { Program.report("broker: the store as it was is \(backup).") }
     }
 
-    /// The file of the model, its text if it is there, and the model in it or else in the store.
-    private func original() throws -> (file: String, text: Data?, (document: ModelDocument, plan: StagingPlan)) {
-        guard connection.model.count < 2 else {
-            throw ValidationError("One --model can be changed: give the file that has the part.")
+    /// The model is the one in the file, or else in the store.
+    private func subject() async throws -> Subject {
+        func made(_ file: String, _ store: String, _ model: LocalModel) throws -> Subject {
+            Subject(
+                file: file, store: store, text: FileManager.default.contents(atPath: file),
+                model: try model.documentAndPlan())
         }
-        let model: LocalModel
-        let file: String
-        if let given = connection.model.first {
-            (model, file) = (.files([given]), given)
-        } else if let store = connection.store {
-            guard let found = try connection.storedModel() else {
+        func single(_ files: [String], _ name: String) throws -> String {
+            guard files.count == 1 else {
                 throw CommandFailure(
-                    .failed, "There is no store \(store) with a model. Check the path, or give --model.")
+                    .usage, "\(name) has \(files.count) files: change the one that has the part, then `broker migrate`."
+                )
             }
-            (model, file) = (found, LocalModel.file(besideStore: store))
-        } else {
-            throw ValidationError("Give --store, or the server's --model: the file that is changed.")
+            return files[0]
         }
-        return (file, FileManager.default.contents(atPath: file), try model.documentAndPlan())
+        guard let store = connection.store else {
+            let served = try await connection.connected("broker model") { try await $0.migrate(dryRun: true) }
+            guard let store = served.storeFile else {
+                throw CommandFailure(
+                    .failed, "The server does not name its model's file: change it, then `broker migrate`.")
+            }
+            let file = try single(served.modelFiles, "The server's model")
+            return try made(file, store, .files([file]))
+        }
+        if !connection.model.isEmpty {
+            return try made(single(connection.model, "The model"), store, .files(connection.model))
+        }
+        guard let found = try connection.storedModel() else {
+            throw CommandFailure(.failed, "There is no store \(store) with a model. Check the path, or give --model.")
+        }
+        return try made(LocalModel.file(besideStore: store), store, found)
     }
 
     private func migration(_ isLoss: Bool) throws -> MigrateCommand {
@@ -112,8 +135,13 @@ struct ModelEditOptions: ParsableArguments {
 struct ModelEdit {
     private(set) var document: ModelDocument
     let model: Model
+    let store: String
+    /// Values go, or change; a backup of the store is made before.
+    var isLoss = false
 
-    init(document: ModelDocument, model: Model) { (self.document, self.model) = (document, model) }
+    init(document: ModelDocument, model: Model, store: String) {
+        (self.document, self.model, self.store) = (document, model, store)
+    }
 
     func entity(_ name: String) throws -> Entity {
         if let index = model.index(ofEntity: name) { return model.entities[index] }
@@ -157,6 +185,8 @@ struct ModelEdit {
         }
         document.root.set(Array(path.dropLast()), ModelValue(.object(members), at: .unknown))
     }
+
+    mutating func extend(by changes: ModelExtension) { document = changes.applied(to: document) }
 
     /// Replaces a name in a text or in arrays of texts.
     mutating func replace(_ old: String, by new: String, at path: [String]) {
@@ -285,8 +315,8 @@ struct ModelRetypeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "retype", abstract: "Gives an attribute another type, and converts its values.",
         discussion: """
-            The type must hold all its values (integers become double, decimal or string; anything becomes transformable). Values \
-            that _extra has under its key are taken where the new type holds them. \
+            A value becomes what a record with it would store. One that the new type does not hold exactly goes to _extra, and what \
+            _extra has under the key is taken where it fits. Where a type holds less than the one before, the store is copied first. \
             For example: broker model retype --store app.sqlite Signup.amount decimal
             """)
 
@@ -304,10 +334,20 @@ struct ModelRetypeCommand: AsyncParsableCommand {
             guard path[2] == "attributes" else {
                 throw CommandFailure(.failed, "\(name) is a relationship, and has no type.")
             }
+            let entity = try edit.entity(part.entity)
+            let former = entity.attributes[entity.index(ofAttribute: name)!].type
             guard let type = AttributeType(rawValue: type) else {
                 let types = AttributeType.allCases.map(\.rawValue)
                 throw CommandFailure(
                     .failed, "There is no type \(self.type)\(NearMiss.question(self.type, among: types)).")
+            }
+            switch type == former ? .sameForm : type.change(from: former) {
+            case .sameForm, .converted: break
+            case .convertedIfExact, nil:
+                edit.isLoss = true
+                if entity.extra == nil {
+                    edit.set(Array(path.prefix(2)) + ["extra"], ModelValue(.bool(true), at: .unknown))
+                }
             }
             edit.set(path + ["type"], .text(type.rawValue))
             var others = type.isDate ? [] : ["format", "formats", "timeZone", "precision"]
@@ -332,7 +372,8 @@ struct ModelDropCommand: AsyncParsableCommand {
     @Argument(help: "Entity, or Entity.part.") var part: ModelPart
 
     func run() async throws {
-        try await options.run(isLoss: true) { edit in
+        try await options.run { edit in
+            edit.isLoss = true
             let path = try edit.place(part)
             if let property = part.property {
                 let entity = try edit.entity(part.entity)
@@ -396,27 +437,31 @@ struct ModelPromoteCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "promote", abstract: "Makes attributes of keys that only _extra has.",
         discussion: """
-            Their types are those that all values fit. A load into a model that evolves does it at its end. \
+            Their types are those that all values fit. A load into a model that evolves does it at its end, and a server at a reload. \
             For example: broker model promote --store app.sqlite Person nick
             """)
 
-    @Option(help: .value("file", "The SQLite database; no server may have it open."), completion: .file())
-    var store: String
+    @OptionGroup var options: ModelEditOptions
     @Argument(help: "The entity.") var entity: String
     @Argument(help: "The attributes; none are all.") var attributes: [String] = []
 
     func run() async throws {
-        var wanted = Set(attributes)
-        let promoted = try InferredModel(promotingIn: store) { entity, attribute in
-            guard entity == self.entity, attributes.isEmpty || attributes.contains(attribute) else { return false }
-            wanted.remove(attribute)
-            return true
+        try await options.run { edit in
+            _ = try edit.entity(entity)
+            var wanted = Set(attributes)
+            let store = edit.store
+            let changes = try ModelExtension(promotingIn: edit.model) { entity, attribute in
+                guard entity == self.entity, attributes.isEmpty || attributes.contains(attribute) else { return false }
+                wanted.remove(attribute)
+                return true
+            } of: {
+                try Store.forEachExtra(path: store, $0)
+            }
+            guard !changes.isEmpty, wanted.isEmpty else {
+                let names = wanted.isEmpty ? "keys without an attribute" : wanted.sorted().joined(separator: ", ")
+                throw CommandFailure(.failed, "_extra of \(entity) has no \(names). Nothing was changed.")
+            }
+            edit.extend(by: changes)
         }
-        guard let promoted, wanted.isEmpty else {
-            let names = wanted.isEmpty ? "keys without an attribute" : wanted.sorted().joined(separator: ", ")
-            throw CommandFailure(.failed, "_extra of \(entity) has no \(names). Nothing was changed.")
-        }
-        let connection = try ConnectionOptions.parse(["--store", store])
-        try await connection.connected("broker model promote", inferred: promoted) { _ in }
     }
 }

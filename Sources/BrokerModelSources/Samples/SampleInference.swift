@@ -70,3 +70,34 @@ package struct SampleInference {
         return DesignWriter(design, readsTexts: shape.readsTexts).result(of: recordCount)
     }
 }
+
+extension ModelExtension {
+    /// Attributes for the keys that only `_extra` has, of the types that all their values fit.
+    ///
+    /// - Parameters:
+    ///   - readsTexts: the values were sent in a format that has nothing but texts.
+    ///   - isWanted: whether a key path of an entity gets an attribute.
+    ///   - forEach: calls its argument with the entity and the `_extra` of each object that has one.
+    package init(
+        promotingIn model: Model, readsTexts: Bool = false,
+        _ isWanted: (_ entity: String, _ attribute: String) -> Bool = { _, _ in true },
+        of forEach: (_ body: (_ entity: String, _ json: UnsafeBufferPointer<UInt8>) -> Void) throws -> Void
+    ) rethrows {
+        self.init()
+        var samples: [Int: SampleInference] = [:]
+        try forEach { name, json in
+            guard let entity = model.index(ofEntity: name), model.entities[entity].extra != nil,
+                let values = try? JSONDocument(parsing: JSONText(copying: Array(json)))
+            else { return }
+            samples[entity, default: SampleInference(entity: name, readsTexts: readsTexts)].observe(values.root)
+        }
+        for (index, inference) in samples.sorted(by: { $0.key < $1.key }) {
+            let entity = model.entities[index]
+            let room = SampleInference.mostRecordKeys - entity.attributeIndices.count
+            let attributes = inference.model(extending: model).extension.attributes(of: entity.name) {
+                isWanted(entity.name, $0)
+            }
+            add(attributes.prefix(room))
+        }
+    }
+}
