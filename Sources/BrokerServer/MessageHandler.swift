@@ -23,7 +23,7 @@ final class MessageHandler: Sendable {
     /// Open connections.
     let connectionCount: HandlerCount
     /// Processes for which the ledger is searched for failed jobs.
-    private let listing = ListingProcesses()
+    private let listing = Mutex<Set<Int32>>([])
     /// Bytes held for clients that await the ends of jobs.
     private let awaits = SharedBudget(byteLimit: awaitBytes)
     /// Bytes held for fetches that wait for their turn.
@@ -392,16 +392,6 @@ struct Request: Sendable {
     }
 }
 
-/// Processes for which the ledger is searched.
-final class ListingProcesses: Sendable {
-    private let processes = Mutex<Set<Int32>>([])
-
-    /// - Returns: false when it is searched for that process already.
-    func begin(_ process: Int32) -> Bool { processes.withLock { $0.insert(process).inserted } }
-
-    func end(_ process: Int32) { processes.withLock { _ = $0.remove(process) } }
-}
-
 /// Cancellation, and the operator's commands.
 extension MessageHandler {
     private func cancelJob(_ id: String, before ticket: Int, for request: Request) {
@@ -460,9 +450,9 @@ extension MessageHandler {
             guard let reload = options.reload else { return failed(.notHere(action.rawValue)) }
             reload { end in
                 switch end {
-                case .applied(let changes):
+                case .success(let changes):
                     done { $0.array("changes") { writer in for change in changes { writer.string(change) } } }
-                case .refused(let fault): failed(fault)
+                case .failure(let fault): failed(fault)
                 }
             }
         default: failed(.notHere(action.rawValue))
@@ -572,13 +562,13 @@ extension MessageHandler {
         }
         guard message.lists.contains(.failed) else { return answer(nil) }
         let process = request.connection.peer.process
-        guard listing.begin(process) else {
+        guard listing.withLock({ $0.insert(process).inserted }) else {
             return request.send(
                 Fault.busy("Another list of failed jobs is being made for this process. Ask again when it is there."))
         }
         let filter = FailureFilter(since: message.since, user: message.user, code: message.code)
-        coordinator.failedJobs(message.limit, filter, as: asker) { [listing] result in
-            listing.end(process)
+        coordinator.failedJobs(message.limit, filter, as: asker) { [self] result in
+            listing.withLock { _ = $0.remove(process) }
             switch result {
             case .success(let jobs): answer(jobs)
             case .failure(let cause): request.send(WireError(.internal, cause.message))

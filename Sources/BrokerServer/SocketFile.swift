@@ -269,9 +269,9 @@ package struct ServerOptions: Sendable {
     package var socketAccess = SocketAccess()
     /// Begins the end of the server, as a signal does; nil where another program decides that.
     package var drain: (@Sendable () -> Void)?
-    /// Reads the model again; nil where another program decides that. Must not block; reports the result once, on any
-    /// thread.
-    package var reload: (@Sendable (_ notify: @escaping @Sendable (ReloadEnd) -> Void) -> Void)?
+    /// Reads the model again; nil where another program decides that. Must not block; reports the changes of the store, a line
+    /// each, or why the old model stays in force: once, on any thread.
+    package var reload: (@Sendable (_ notify: @escaping @Sendable (Result<[String], Fault>) -> Void) -> Void)?
     /// Changes the store to the model as it now is, or reports what that would do; nil where another program decides that.
     /// Must not block; reports the changes once, on any thread.
     package var migrate:
@@ -298,14 +298,6 @@ package struct ServerOptions: Sendable {
     var backlogBytes = 32 << 20
 
     package init(socketPath: String?) { self.socketPath = socketPath }
-}
-
-/// The result of ``ServerOptions/reload``.
-package enum ReloadEnd: Sendable {
-    /// The new model is in force; the changes of the store, a line each.
-    case applied([String])
-    /// The old model stays in force.
-    case refused(Fault)
 }
 
 /// The server could not start.

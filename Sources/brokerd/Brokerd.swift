@@ -235,14 +235,9 @@ extension Brokerd {
     /// Every change, or the reason why the old model stays, is logged.
     func reloading(
         _ model: ServedModel, _ coordinator: Coordinator, _ service: ServiceNotifier, logger: Logger
-    ) -> @Sendable (_ notify: @escaping @Sendable (ReloadEnd) -> Void) -> Void {
+    ) -> @Sendable (_ notify: @escaping @Sendable (Result<[String], Fault>) -> Void) -> Void {
         { notify in
-            Self.reload(model, in: coordinator, reporting: service, logger: logger) { result in
-                switch result {
-                case .success(let migration): notify(.applied(migration.lines))
-                case .failure(let fault): notify(.refused(fault))
-                }
-            }
+            Self.reload(model, in: coordinator, reporting: service, logger: logger) { notify($0.map(\.lines)) }
         }
     }
 
