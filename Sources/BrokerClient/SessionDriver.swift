@@ -429,8 +429,6 @@ final class ConnectionStates: Sendable {
 
     private let state = Mutex(State())
 
-    var current: BrokerConnectionState { state.withLock { $0.current } }
-
     func change(to new: BrokerConnectionState) {
         let readers = state.withLock { state in
             guard state.current != new else { return [] as [AsyncStream<BrokerConnectionState>.Continuation] }

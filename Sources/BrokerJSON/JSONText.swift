@@ -121,15 +121,6 @@ public struct JSONTextBuilder: ~Copyable {
         count += try fill(UnsafeMutableRawBufferPointer(start: start + count, count: space))
     }
 
-    /// Appends as many bytes as fit below ``maximumCount``.
-    public mutating func append(_ bytes: UnsafeRawBufferPointer) {
-        withFreeSpace(atLeast: bytes.count) { free in
-            let fitting = bytes.prefix(free.count)
-            free.copyBytes(from: fitting)
-            return fitting.count
-        }
-    }
-
     /// Returns the bytes as an immutable text, which owns them.
     ///
     /// The allowance for ``JSONText/count`` bytes stays taken.

@@ -12,11 +12,6 @@
         for element in elements { append(element) }
     }
 
-    /// The elements made of those of another list.
-    @inlinable public init<Other>(_ list: ShortList<Other>, _ make: (Other) -> Element) {
-        for element in list { append(make(element)) }
-    }
-
     @inlinable public init(arrayLiteral elements: Element...) { self.init(elements) }
 
     @inlinable public var startIndex: Int { 0 }

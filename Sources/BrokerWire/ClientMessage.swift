@@ -77,19 +77,6 @@ extension ClientEnvelope {
     ]
     private static let laterTypes = ["unsubscribe"]
 
-    /// Parses the content of a frame and reads the message in it. Blocking work, by the size of the text.
-    ///
-    /// - Throws: `malformedJSON`, `unsupportedMessage` or `unsupportedVersion`; none ends the connection.
-    package static func decode(parsing text: JSONText) throws(WireError) -> ClientEnvelope {
-        let document: JSONDocument
-        do {
-            document = try JSONDocument(parsing: text)
-        } catch {
-            throw WireError(error, in: text)
-        }
-        return try decode(document)
-    }
-
     /// - Parameter allowance: asked for the memory of the operations.
     /// - Throws: as ``decode(_:)``, or ``JSONRefusal/noRoom`` when the allowance has no room.
     package static func decode(
@@ -546,9 +533,6 @@ package struct EnvelopeScan {
 }
 
 extension EnvelopeScan {
-    /// The identification of the frame that an answer returns.
-    package func reference(ordinal: Int?) -> FrameReference { FrameReference(ordinal: ordinal, id: id, tag: tag) }
-
     /// The message is a job, or would be one if it could be read.
     package var isJob: Bool { !hasType || type == "job" }
 }

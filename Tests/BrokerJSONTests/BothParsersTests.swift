@@ -226,7 +226,10 @@ final class Allowance: MemoryAllowance {
         for _ in 0..<2_500 {
             let hasRoom = builder.reserve(piece.count)
             #expect(hasRoom)
-            piece.withUnsafeBytes { builder.append($0) }
+            builder.withFreeSpace(atLeast: piece.count) { free in
+                free.copyBytes(from: piece)
+                return piece.count
+            }
         }
         let hasMore = builder.reserve(600_000)
         #expect(!hasMore)

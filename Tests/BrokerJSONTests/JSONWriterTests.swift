@@ -253,7 +253,6 @@ import Testing
                 #expect(Array(list) == array && list.indices.map { list[$0] } == array)
                 #expect(list.firstIndex { $0 == array.last } == array.firstIndex { $0 == array.last })
             }
-            #expect(Array(ShortList(list) { $0 + "?" }) == array.map { $0 + "?" })
         }
     }
 

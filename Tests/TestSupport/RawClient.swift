@@ -1,5 +1,5 @@
-internal import BrokerJSON
-internal import BrokerWire
+package import BrokerJSON
+package import BrokerWire
 internal import Foundation
 
 /// A client that sends whatever bytes it likes over a plain socket, and waits where it reads.
@@ -160,4 +160,17 @@ public func completedMessage(
     MessageWriter.writeCompleted(
         id: id, sequence: sequence, isDuplicate: isDuplicate, members: members, tag: tag, to: &writer)
     return writer.bytes
+}
+
+extension ClientEnvelope {
+    /// Parses the content of a frame and reads the message in it, whatever memory that takes.
+    package static func decode(parsing text: JSONText) throws(WireError) -> ClientEnvelope {
+        let document: JSONDocument
+        do {
+            document = try JSONDocument(parsing: text)
+        } catch {
+            throw WireError(error, in: text)
+        }
+        return try decode(document)
+    }
 }
