@@ -48,23 +48,23 @@ struct ConnectionState {
     }
 
     /// The turn to read a large frame.
-    private enum Turn {
+    enum Turn {
         case none, waiting, given
     }
 
     let messageLimit: Int
     private(set) var phase = Phase.reading
-    private var assembler: FrameAssembler
+    private(set) var assembler: FrameAssembler
     private(set) var admitted = 0
     private(set) var unanswered = 0
-    private var turn = Turn.none
+    private(set) var turn = Turn.none
     private var mustLeaveTurn = false
     private var isWaitingForRoom = false
     private var isReadPending = false
     private var isInputClosed = false
     /// The connection ends because of an error, so the rest of the input does not matter.
     private var discardsInput = false
-    private var discardedBytes = 0
+    private(set) var discardedBytes = 0
 
     init(limits: FrameLimits, messageLimit: Int) {
         assembler = FrameAssembler(limits: limits)
@@ -228,26 +228,6 @@ struct ConnectionState {
     private mutating func close() -> Action {
         closed()
         return .close
-    }
-}
-
-extension ConnectionState {
-    /// Checks the invariants; tests call it after every event and action.
-    ///
-    /// 1. The answers are those of admitted messages, and no more messages are unanswered than are allowed.
-    /// 2. Bytes of frames are held only while frames are taken.
-    /// 3. A large frame is held only in its turn.
-    /// 4. Nothing is discarded while frames are taken.
-    func checkInvariants() throws(InvariantViolation) {
-        try InvariantViolation.require(unanswered >= 0 && unanswered <= admitted, "only admitted messages are answered")
-        try InvariantViolation.require(
-            unanswered <= max(1, messageLimit), "the number of unanswered messages is limited")
-        try InvariantViolation.require(
-            takesFrames || assembler.unfinishedCount == 0, "an ending connection holds no frame")
-        try InvariantViolation.require(!assembler.isAssembling || turn == .given, "a large frame is read in its turn")
-        try InvariantViolation.require(turn == .none || takesFrames, "an ending connection has no turn")
-        try InvariantViolation.require(
-            discardedBytes == 0 || !takesFrames, "nothing is discarded while frames are taken")
     }
 }
 

@@ -409,7 +409,7 @@ extension Monitor<FetchEnd?> {
         for _ in 0..<count { try random.act() }
         #expect(random.ended > count / 40)
         random.endAll()
-        #expect(random.table.openCount == 0)
+        #expect(random.table.open.isEmpty)
         #expect(!random.table.isTimed)
     }
 }

@@ -576,3 +576,23 @@ private final class Turns {
         }
     }
 }
+
+extension ConnectionState {
+    /// Holds after every event and action:
+    ///
+    /// 1. The answers are those of admitted messages, and no more messages are unanswered than are allowed.
+    /// 2. Bytes of frames are held only while frames are taken.
+    /// 3. A large frame is held only in its turn.
+    /// 4. Nothing is discarded while frames are taken.
+    func checkInvariants() throws(InvariantViolation) {
+        try InvariantViolation.require(unanswered >= 0 && unanswered <= admitted, "only admitted messages are answered")
+        try InvariantViolation.require(
+            unanswered <= max(1, messageLimit), "the number of unanswered messages is limited")
+        try InvariantViolation.require(
+            takesFrames || assembler.unfinishedCount == 0, "an ending connection holds no frame")
+        try InvariantViolation.require(!assembler.isAssembling || turn == .given, "a large frame is read in its turn")
+        try InvariantViolation.require(turn == .none || takesFrames, "an ending connection has no turn")
+        try InvariantViolation.require(
+            discardedBytes == 0 || !takesFrames, "nothing is discarded while frames are taken")
+    }
+}

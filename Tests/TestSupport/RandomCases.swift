@@ -103,3 +103,12 @@ public enum Cases {
 
     public static func count<Number: BinaryInteger>(_ few: Number, of all: Number) -> Number { areAll ? all : few }
 }
+
+/// A rule that the state of a pure machine violates.
+public struct InvariantViolation: Error {
+    public let rule: String
+
+    public static func require(_ holds: Bool, _ rule: String) throws(InvariantViolation) {
+        if !holds { throw InvariantViolation(rule: rule) }
+    }
+}

@@ -25,7 +25,7 @@ internal import DequeModule
 struct ScanScheduler<Frame> {
     typealias Content = ScanContent
 
-    private struct Source {
+    struct Source {
         /// Arrivals of the frames that are not opened yet, in order; each still has its first ticket.
         var opening = ShortList<Int>()
         /// In the order of arrivals.
@@ -44,9 +44,9 @@ struct ScanScheduler<Frame> {
     }
 
     /// The sources of which a frame is being opened or waits.
-    private var sources: [Int: Source] = [:]
+    private(set) var sources: [Int: Source] = [:]
     /// The sources of which a frame waits, each once; of those of one user, the next turn is the first one's.
-    private var turns = Deque<Int>()
+    private(set) var turns = Deque<Int>()
     /// The users of the scans in the order, by arrival: at most the allowed number, and those that could not give up their
     /// tickets.
     private var searching: [Int: UInt32] = [:]
@@ -164,34 +164,6 @@ struct ScanScheduler<Frame> {
         let source = turns.remove(at: first.position)
         turns.append(source)
         return source
-    }
-}
-
-extension ScanScheduler {
-    /// Checks the invariants in linear time; the simulation calls it after every event.
-    ///
-    /// 1. A source is known exactly while one of its frames is being opened or waits, and it has one turn exactly while one
-    ///    waits.
-    /// 2. The frames of a source are in the order of arrival, and those that wait arrived after all that went on.
-    func checkInvariants() throws(InvariantViolation) {
-        var waitingCount = 0
-        for source in sources.values {
-            try InvariantViolation.require(
-                !source.opening.isEmpty || !source.waiting.isEmpty, "a source without frames is forgotten")
-            let waiting = source.waiting.map(\.arrival)
-            for arrivals in [Array(source.opening), waiting] {
-                try InvariantViolation.require(
-                    zip(arrivals, arrivals.dropFirst()).allSatisfy { $0 < $1 }, "frames are in the order of arrival")
-            }
-            if let first = waiting.first {
-                waitingCount += 1
-                try InvariantViolation.require(first > source.newestGone, "no frame overtakes one of its source")
-            }
-        }
-        try InvariantViolation.require(
-            turns.count == waitingCount && Set(turns).count == waitingCount
-                && turns.allSatisfy { sources[$0]?.waiting.isEmpty == false },
-            "each source that waits has one turn")
     }
 }
 

@@ -18,7 +18,7 @@ internal import DequeModule
 ///
 /// A pure value: no threads, no clocks.
 struct Application<Work> {
-    private struct Entry {
+    struct Entry {
         let ticket: Int
         /// That of the model under which it is staged.
         var generation: Int
@@ -30,21 +30,17 @@ struct Application<Work> {
     }
 
     /// Jobs that were opened here, by rising tickets. The first ``deliveredCount`` of them are delivered or refused.
-    private var own = Deque<Entry>()
-    private var deliveredCount = 0
+    private(set) var own = Deque<Entry>()
+    private(set) var deliveredCount = 0
     /// Jobs that were read from the log, by rising tickets and positions.
-    private var others = Deque<Entry>()
+    private(set) var others = Deque<Entry>()
     /// The newest position that was delivered, by this order or before it; 0 for none.
     private(set) var position: Int64
     var generation = 0
 
     init(after position: Int64) { self.position = position }
 
-    var isEmpty: Bool { own.isEmpty && others.isEmpty }
-
     var hasDelivered: Bool { deliveredCount > 0 || !others.isEmpty }
-
-    var count: Int { own.count + others.count }
 
     // MARK: - From the log
 
@@ -163,25 +159,6 @@ struct Application<Work> {
     }
 }
 
-extension Application {
-    /// Checks the invariants in linear time; the simulation calls it after every event.
-    func checkInvariants() throws(InvariantViolation) {
-        for entries in [own, others] {
-            try InvariantViolation.require(
-                zip(entries, entries.dropFirst()).allSatisfy { $0.ticket < $1.ticket }, "tickets rise")
-            let positions = entries.compactMap(\.place?.position)
-            try InvariantViolation.require(
-                zip(positions, positions.dropFirst()).allSatisfy { $0 < $1 }, "positions rise with tickets")
-            try InvariantViolation.require(positions.allSatisfy { $0 <= position }, "positions are known")
-        }
-        let delivered = own.prefix { $0.place != nil }.count
-        try InvariantViolation.require(delivered == deliveredCount, "jobs are delivered in the order of tickets")
-        try InvariantViolation.require(
-            own.dropFirst(delivered).allSatisfy { $0.place?.position == nil },
-            "no job is delivered before an earlier one")
-    }
-}
-
 /// The order in which frames arrived: their jobs go to the log in it.
 ///
 /// ```
@@ -198,12 +175,10 @@ struct Admission<Content> {
     typealias Ticket = Int
 
     /// The contents of the tickets that are not settled, in their order, without gaps; nil for a frame that is not opened.
-    private var contents = Deque<Content?>()
+    private(set) var contents = Deque<Content?>()
     private(set) var nextTicket = 0
 
     private var firstTicket: Ticket { nextTicket - contents.count }
-
-    var isEmpty: Bool { contents.isEmpty }
 
     mutating func reserve() -> Ticket {
         contents.append(nil)

@@ -146,39 +146,6 @@ extension JobTable {
     }
 }
 
-extension JobTable {
-    /// Checks the invariants in linear time; the simulation calls it after every event.
-    ///
-    /// 1. The invariants of the machines that the table consists of.
-    /// 2. Counts are those of the tickets: every job in the order is in flight. A frame in flight waits to be opened, waits
-    ///    for its turn to scan, or is a job.
-    /// 3. No caller waits for room while there is room.
-    /// 4. Jobs that the log gets when they are staged are in flight, and have no place.
-    func checkInvariants() throws(InvariantViolation) {
-        try application.checkInvariants()
-        try turns.checkInvariants()
-        try running.checkInvariants()
-        try ends.checkInvariants()
-        try unrecorded.checkInvariants()
-        try InvariantViolation.require(
-            running.count == jobCount, "jobs in flight are counted")
-        try InvariantViolation.require(
-            load.bytes >= 0 && load.unopened >= 0, "nothing ends twice")
-        try InvariantViolation.require(
-            (0...load.bytes).contains(load.others.bytes) && (0...load.count).contains(load.others.count),
-            "what is read from the log is in flight")
-        try InvariantViolation.require(
-            load.count >= jobCount + load.unopened, "unopened frames and jobs are frames in flight")
-        try InvariantViolation.require(application.count <= load.count, "every job in the order is in flight")
-        try InvariantViolation.require(!hasRoom || !hasRoomWaiters, "callers are woken when there is room")
-        try InvariantViolation.require(
-            unstagedTickets.count <= jobCount, "jobs that the log gets later are in flight")
-        try InvariantViolation.require(
-            unstagedTickets.allSatisfy { application.holds($0) && application.place(of: $0) == nil },
-            "the log has no job that is not staged")
-    }
-}
-
 /// The calls that follow a change of the job table.
 struct Effects {
     typealias Call = @Sendable () -> Void
@@ -269,7 +236,7 @@ struct WriterTurn {
     /// The last sequence of the block to reserve. A turn may have no jobs but a reservation for those without sequences.
     var reservation: Int64?
     private var isApart = false
-    private var shortage: StoreError?
+    private(set) var shortage: StoreError?
 
     /// The next step; nil when the turn is done.
     var next: Step? {
@@ -292,16 +259,6 @@ struct WriterTurn {
 
     /// The jobs without sequences have failed.
     mutating func starvedFailed() { shortage = nil }
-}
-
-extension WriterTurn {
-    /// Checks the invariants: jobs remain in the order of their sequences, and only a turn without jobs lacks sequences.
-    func checkInvariants() throws(InvariantViolation) {
-        let positions = jobs.compactMap(\.place.position)
-        try InvariantViolation.require(
-            zip(positions, positions.dropFirst()).allSatisfy { $0 < $1 }, "jobs are applied in order")
-        try InvariantViolation.require(shortage == nil || jobs.isEmpty, "only a turn without jobs lacks sequences")
-    }
 }
 
 /// A request to open the store with another model or other limits.

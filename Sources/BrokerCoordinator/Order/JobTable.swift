@@ -21,7 +21,7 @@ struct JobTable {
     /// a small one would be stored later than it must.
     private(set) var unstagedTickets: Set<Int> = []
     private(set) var turns = ScanScheduler<WaitingFrame>()
-    private var waiters = RoomWaiters()
+    private(set) var waiters = RoomWaiters()
     var running = RunningJobs()
     var ends = CompletionBarrier()
     var unrecorded = UnrecordedFailures()
@@ -129,7 +129,7 @@ struct JobTable {
     }
 
     /// Callers that wait for room, and frames whose turn has come.
-    private struct RoomWaiters {
+    struct RoomWaiters {
         var all: [@Sendable () -> Void] = []
         /// By source: callers that wait until no frame of the source waits for its turn, and there is room.
         var ofSources: [Int: [@Sendable () -> Void]] = [:]
@@ -197,8 +197,6 @@ struct JobTable {
     }
 
     func hasRoom(for source: Int) -> Bool { hasRoom && !turns.isWaiting(source) }
-
-    var hasRoomWaiters: Bool { !waiters.all.isEmpty }
 
     var hasRoom: Bool {
         // Jobs that a server which has halted leaves in the order must not keep it from reading. New ones are refused.

@@ -24,7 +24,7 @@ struct RunningJobs {
         fileprivate let number: Int
     }
 
-    fileprivate struct Running {
+    struct Running {
         let job: AcceptedJob
         /// Waiters by a number that rises.
         var waiters: [Int: Waiter] = [:]
@@ -35,10 +35,8 @@ struct RunningJobs {
     }
 
     /// By id, the jobs by rising tickets, in which order they end.
-    private var jobs: [JobID: ShortList<Running>] = [:]
+    private(set) var jobs: [JobID: ShortList<Running>] = [:]
     private var nextNumber = 0
-
-    var isEmpty: Bool { jobs.isEmpty }
 
     mutating func began(_ job: AcceptedJob) {
         let (id, job) = (job.key, Running(job: job))
@@ -111,19 +109,6 @@ struct RunningJobs {
     }
 }
 
-extension RunningJobs {
-    var count: Int { jobs.values.reduce(0) { $0 + $1.count } }
-
-    /// Checks the invariants in linear time: the jobs of each id are in the order of their tickets.
-    func checkInvariants() throws(InvariantViolation) {
-        for running in jobs.values {
-            let tickets = running.map(\.job.ticket)
-            try InvariantViolation.require(
-                zip(tickets, tickets.dropFirst()).allSatisfy { $0 < $1 }, "the jobs of an id are in order")
-        }
-    }
-}
-
 extension AcceptedJob {
     /// Calls the observer, unless the job was cancelled, and the waiters for its id, with the outcome.
     func notify(_ waiters: [RunningJobs.Waiter], _ committedAt: Int64) {
@@ -149,7 +134,7 @@ struct UnrecordedFailures {
     /// The number of jobs in a transaction. Each failure holds the text of one error, some hundred bytes.
     static let maximumCount = 1_024
 
-    private var failures: [JobID: (job: StoreJob, outcome: JobCompletion)] = [:]
+    private(set) var failures: [JobID: (job: StoreJob, outcome: JobCompletion)] = [:]
 
     var isEmpty: Bool { failures.isEmpty }
 
@@ -176,15 +161,6 @@ struct UnrecordedFailures {
     }
 }
 
-extension UnrecordedFailures {
-    /// Checks the invariants: the number is limited, and each failure is found by its own id.
-    func checkInvariants() throws(InvariantViolation) {
-        try InvariantViolation.require(failures.count <= Self.maximumCount, "unrecorded failures are limited")
-        try InvariantViolation.require(
-            failures.allSatisfy { $0.key == JobID($0.value.job.id) }, "a failure is found by its id")
-    }
-}
-
 /// The jobs in flight by ticket and source, and the callers that wait until all jobs before a ticket have ended. A pure
 /// value.
 ///
@@ -192,10 +168,10 @@ extension UnrecordedFailures {
 struct CompletionBarrier {
     typealias Waiter = @Sendable () -> Void
 
-    private var all = Line()
-    private var lines: [Int: Line] = [:]
+    private(set) var all = Line()
+    private(set) var lines: [Int: Line] = [:]
     /// Waiters whose condition is met, until ``takeReady()``.
-    private var ready: [Waiter] = []
+    private(set) var ready: [Waiter] = []
 
     mutating func began(_ ticket: Int, from source: Int, _ job: AcceptedJob? = nil) {
         all.began(ticket, job)
@@ -217,8 +193,6 @@ struct CompletionBarrier {
         lines[source]?.wait(before: ticket, waiter) ?? false
     }
 
-    func job(at ticket: Int) -> AcceptedJob? { all.job(at: ticket) }
-
     /// Takes the waiters whose condition is met; the caller calls each once.
     mutating func takeReady() -> [Waiter] {
         guard !ready.isEmpty else { return [] }
@@ -226,14 +200,12 @@ struct CompletionBarrier {
         return ready
     }
 
-    private struct Line {
+    struct Line {
         /// The jobs in flight, by rising tickets.
         private(set) var jobs = Deque<(ticket: Int, job: AcceptedJob?)>()
-        private var waiting = Deque<(ticket: Int, waiter: Waiter)>()
+        private(set) var waiting = Deque<(ticket: Int, waiter: Waiter)>()
 
         var isEmpty: Bool { jobs.isEmpty }
-
-        func job(at ticket: Int) -> AcceptedJob? { jobs.index(of: ticket) { $0.ticket }.flatMap { jobs[$0].job } }
 
         mutating func began(_ ticket: Int, _ job: AcceptedJob?) {
             let position = (jobs.lastIndex { $0.ticket < ticket } ?? -1) + 1
@@ -255,24 +227,13 @@ struct CompletionBarrier {
             return true
         }
 
-        private func hasJob(before ticket: Int) -> Bool { jobs.first.map { $0.ticket < ticket } ?? false }
+        func hasJob(before ticket: Int) -> Bool { jobs.first.map { $0.ticket < ticket } ?? false }
 
-        var count: Int { jobs.count }
-
-        func checkInvariants() throws(InvariantViolation) {
-            try InvariantViolation.require(
-                zip(jobs, jobs.dropFirst()).allSatisfy { $0.ticket < $1.ticket }, "the jobs in flight are in order")
-            try InvariantViolation.require(
-                waiting.allSatisfy { hasJob(before: $0.ticket) },
-                "a caller waits only while a job before it is in flight")
-            try InvariantViolation.require(
-                zip(waiting, waiting.dropFirst()).allSatisfy { $0.ticket <= $1.ticket }, "waiters are in order")
-        }
     }
 }
 
 extension CompletionBarrier {
-    var count: Int { all.count }
+    var count: Int { all.jobs.count }
 
     var oldest: AcceptedJob? { all.jobs.first?.job }
 
@@ -284,19 +245,6 @@ extension CompletionBarrier {
             if let job, asker.maySee(jobOf: job.owner) { found.append(job) }
         }
         return found
-    }
-
-    /// Checks the invariants in linear time: every job is in the line of all and in that of its source, a source without
-    /// jobs is forgotten, and no waiter waits for nothing.
-    func checkInvariants() throws(InvariantViolation) {
-        try all.checkInvariants()
-        for line in lines.values {
-            try line.checkInvariants()
-            try InvariantViolation.require(!line.isEmpty, "a source without jobs is forgotten")
-        }
-        try InvariantViolation.require(
-            lines.values.reduce(0) { $0 + $1.count } == all.count, "each job is in the line of its source")
-        try InvariantViolation.require(ready.isEmpty, "waiters whose jobs have ended are called")
     }
 }
 

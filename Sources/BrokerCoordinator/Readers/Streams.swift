@@ -291,14 +291,14 @@ struct StreamTable {
         case close(Int)
     }
 
-    private enum Phase: Equatable {
+    enum Phase: Equatable {
         case making
         /// For the client to take the last part.
         case waiting(since: Int64)
         case asked
     }
 
-    private struct OpenStream {
+    struct OpenStream {
         let process: Int32
         var phase = Phase.making
         var isCancelled = false
@@ -311,16 +311,14 @@ struct StreamTable {
 
     let limits: StreamLimits
     /// At most ``StreamLimits/open``.
-    private var open: [Int: OpenStream] = [:]
+    private(set) var open: [Int: OpenStream] = [:]
     /// Streams to be opened, of each process in the order in which they were asked. The process that opened one last is
     /// the last.
-    private var queue: [(process: Int32, numbers: Deque<Int>)] = []
-    private var asked = Deque<Int>()
+    private(set) var queue: [(process: Int32, numbers: Deque<Int>)] = []
+    private(set) var asked = Deque<Int>()
     private var writerWaits = false
 
     init(_ limits: StreamLimits) { self.limits = limits }
-
-    var openCount: Int { open.count }
 
     /// A stream waits for its client, so a step may become due without an event.
     var isTimed: Bool { open.values.contains { if case .waiting = $0.phase { true } else { false } } }
@@ -409,21 +407,5 @@ struct StreamTable {
         } else {
             queue.append((process, [number]))
         }
-    }
-
-    /// Checks the invariants in linear time: the open streams are limited and counted, and each process that waits has one
-    /// turn.
-    func checkInvariants() throws(InvariantViolation) {
-        let queued = queue.flatMap(\.numbers)
-        try InvariantViolation.require(open.count <= limits.open, "open streams are limited")
-        try InvariantViolation.require(
-            asked.count == open.values.count { $0.phase == .asked } && asked.allSatisfy { open[$0]?.phase == .asked },
-            "the streams that were asked are counted")
-        try InvariantViolation.require(
-            queued.allSatisfy { open[$0] == nil } && Set(queued).count == queued.count, "a stream waits once or is open"
-        )
-        try InvariantViolation.require(
-            queue.allSatisfy { !$0.numbers.isEmpty } && Set(queue.map(\.process)).count == queue.count,
-            "each process that waits has one turn")
     }
 }

@@ -121,15 +121,6 @@ struct WorkQueues<Task> {
     }
 }
 
-/// A rule that the state of a pure machine violates.
-package struct InvariantViolation: Error {
-    package let rule: String
-
-    package static func require(_ holds: Bool, _ rule: String) throws(InvariantViolation) {
-        if !holds { throw InvariantViolation(rule: rule) }
-    }
-}
-
 extension Deque {
     /// The index of the element with that ticket; the elements are in the order of rising tickets.
     func index(of ticket: Int, by ticketOf: (Element) -> Int) -> Int? {

@@ -248,7 +248,9 @@ import Testing
         log.refuse(StoreError(.full, "no room"))
         replica.test.submit(Self.row(2), id: "2")
         replica.test.submit(Self.row(3), id: "3")
-        replica.test.waitUntil("refused jobs") { replica.test.coordinator.jobTable.withLock { $0.admission.isEmpty } }
+        replica.test.waitUntil("refused jobs") {
+            replica.test.coordinator.jobTable.withLock { $0.admission.contents.isEmpty }
+        }
         log.refuse(nil)
         replica.test.submit(Self.row(4), id: "4")
         replica.view.hold(false)

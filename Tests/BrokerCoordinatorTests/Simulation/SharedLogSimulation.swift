@@ -259,7 +259,7 @@ struct SharedLogSimulation {
         if bug == .cancelAfterAppend {
             // As a server alone may do it.
             guard server.jobTable.application.isReady(ticket) else { return }
-            server.jobTable.ends.job(at: ticket)?.withdraw(.cancelled, .cancelled)
+            server.jobTable.ends.all.jobs.first { $0.ticket == ticket }?.job?.withdraw(.cancelled, .cancelled)
             return cancelled.append(delivery)
         }
         nodes[node].server.cancel(id, before: ticket + 1, as: .server, delivery)

@@ -2,6 +2,7 @@ import BrokerJSON
 import BrokerJournal
 import BrokerModel
 import BrokerStaging
+import TestSupport
 
 @testable import BrokerCoordinator
 @testable import BrokerStore

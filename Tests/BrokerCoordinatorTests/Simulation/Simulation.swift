@@ -593,7 +593,7 @@ extension Simulation {
                 "\(jobTable.load.count) frames are in flight at the end, \(jobTable.jobCount) jobs, \(jobTable.load.bytes) bytes"
             )
         }
-        if !jobTable.admission.isEmpty || !jobTable.application.isEmpty || !jobTable.running.isEmpty
+        if !jobTable.admission.contents.isEmpty || !jobTable.application.isEmpty || !jobTable.running.jobs.isEmpty
             || jobTable.cancellations.areLogged || !jobTable.unrecorded.isEmpty
         {
             violate("something is left in the flight at the end")
