@@ -39,10 +39,7 @@ final class DecodedBytes: ByteSource {
     /// The text may still turn out to be Windows-1252.
     private var isUndecided: Bool
     private var isWestern = false
-    /// Bytes beyond ASCII at the end of what was read.
-    private var run = 0
-    private var lastByte: UInt8 = 0
-    /// Bytes of a character that are not converted yet.
+    /// Bytes that are not converted yet: the next ones decide about them.
     private var rest: [UInt8] = []
     private var offset = 0
     private var fault: InputFault?
@@ -163,15 +160,18 @@ final class DecodedBytes: ByteSource {
     private func converted(_ chunk: [UInt8], isEnd: Bool) throws(InputFault) -> [UInt8] {
         var count = chunk.count
         if isWestern {
+            // Bytes beyond ASCII in a row.
+            var run = 0
             for (index, byte) in chunk.enumerated() {
                 run = byte >= 0x80 ? run + 1 : 0
-                let isUTF8 = run == 2 && [0xC2, 0xC3].contains(lastByte) && byte < 0xC0
-                lastByte = byte
+                let isUTF8 = run == 2 && [0xC2, 0xC3].contains(chunk[index - 1]) && byte < 0xC0
                 guard run == 3 || isUTF8 else { continue }
-                count = max(0, index - run + 1)
                 fault = .damaged("the text is neither UTF-8 nor Windows-1252; \(encodingRemedy) or SHIFT_JIS")
+                count = index + 1
                 break
             }
+            if fault != nil || !isEnd { count -= run }
+            if fault == nil { rest = Array(chunk[count...]) }
         }
         var left = count
         var failure: Int32 = 0
