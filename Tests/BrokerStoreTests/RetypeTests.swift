@@ -167,4 +167,14 @@ import Testing
         try store.reopen(Self.model(#""string""#, extra: Self.extra))
         #expect(try store.rows("SELECT v FROM Item") == ["much"])
     }
+
+    @Test(arguments: [(#""integer16""#, #""integer64""#, "integer64"), (#""uuid""#, #""string""#, "string")])
+    func `a column is declared and described by its type`(before: String, after: String, type: String) throws {
+        let store = try store(before, "[null]")
+        try store.apply(
+            #"{"Item": {"id": 1, "v": \#(type == "string" ? #""0d3a4e4c-0000-0000-0000-0000000000ff""# : "7")}}"#)
+        try store.reopen(Self.model(after, extra: Self.extra))
+        let sql = try store.rows("SELECT sql FROM sqlite_schema WHERE name = 'Item'")
+        #expect(sql.first?.contains("/* \(type) */") == true && sql.first?.contains("UUID") == false, "\(sql)")
+    }
 }

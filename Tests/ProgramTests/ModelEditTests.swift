@@ -175,7 +175,9 @@ import Testing
         }
         #expect(try edit("promote", "Employee", "nick").status == 0)
         #expect(try edit("rename", "Employee.name", "fullName").status == 0)
-        #expect(try edit("retype", "Employee.fullName", "integer64", "--yes").status == 0)
+        let retyped = try edit("retype", "Employee.fullName", "integer64", "--yes")
+        let copy = try #require(retyped.complaints.firstMatch(of: /the store as it was is (\S+)\.\n/)?.1)
+        #expect(try Database(String(copy)).rows("SELECT fullName FROM Employee ORDER BY id") == ["Ada", "9"])
         #expect(
             try rows("SELECT fullName, nick, _extra FROM Employee ORDER BY id") == [
                 #"NULL|A|{"name":"Ada"}"#, "9|NULL|NULL",

@@ -44,7 +44,7 @@ struct ModelEditOptions: ParsableArguments {
                 "The model would not be valid: \(error.faults.map(\.message).joined(separator: "; ")). Nothing was changed."
             )
         }
-        let backup = changed.isLoss && !dryRun ? try backUp() : nil
+        let backup = changed.isLoss && !dryRun ? try await backUp(subject.store) : nil
         let (file, text) = (subject.file, Data((changed.document.root.indentedJSON + "\n").utf8))
         do { try text.write(to: URL(filePath: file), options: .atomic) } catch {
             throw CommandFailure(.failed, "The model cannot be written to \(file): \(error.localizedDescription)")
@@ -67,8 +67,8 @@ struct ModelEditOptions: ParsableArguments {
                 Program.report("broker: \(file) stays changed, as the store may be; `broker migrate` completes it.")
             } else {
                 restore()
+                if let backup { try? FileManager.default.removeItem(atPath: backup) }
             }
-            if let backup { try? FileManager.default.removeItem(atPath: backup) }
             throw error
         }
         if dryRun { restore() }
@@ -120,13 +120,16 @@ struct ModelEditOptions: ParsableArguments {
         return try MigrateCommand.parse(arguments)
     }
 
-    /// Copies the store; that of a server is its operator's to copy.
-    private func backUp() throws -> String? {
-        guard let store = connection.store else { return nil }
+    /// Copies the store, or lets the server copy it.
+    private func backUp(_ store: String) async throws -> String {
         let stamp = Date.now.formatted(.iso8601.year().month().day().time(includingFractionalSeconds: false))
             .filter { $0.isNumber || $0 == "T" }
         let copy = "\(store).before-\(stamp)"
-        try Store.copy(store, to: copy)
+        if connection.isLocal {
+            try Store.copy(store, to: copy)
+        } else {
+            _ = try await connection.connected("broker model") { try await $0.backUp(to: copy, replacing: false) }
+        }
         return copy
     }
 }

@@ -155,7 +155,9 @@ struct SchemaOrigins {
         let isMoved = { match.moved.contains(old.part(.attribute, $0, of: former)) }
         origin.extra = entity.attributes.first(where: \.isExtra)?.column
         for (place, attribute) in entity.attributes.enumerated() {
-            if let source = source(ofAttribute: place, in: topmost), isMoved(source) {
+            let source = source(ofAttribute: place, in: topmost)
+            if let source, before.attributes[source].type != attribute.type { origin.retypes = true }
+            if let source, isMoved(source) {
                 origin.moved.append((before.attributes[source].column, convert(before.attributes[source], attribute)))
             }
             let former = { (source: Int) in
@@ -417,6 +419,8 @@ struct TableOrigin {
     /// The column `_extra`, and the columns and conversions of values that go there where they are not held any more.
     var extra: String?
     var moved: [(column: String, conversion: Int)] = []
+    /// An attribute has another type, which the declaration and the comment of its column name.
+    var retypes = false
     /// Columns that stored rows take from their owner: they are added before anything else changes.
     private(set) var ownerColumns: [OwnerColumn] = []
 

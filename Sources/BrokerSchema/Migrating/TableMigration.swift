@@ -108,10 +108,11 @@ struct TableMigration {
         }
         for column in new.columns where !added.contains(column.name) {
             let before = renamed.columns.first { $0.name.hasSameBytes(as: column.name) }
-            if before?.type.declared != column.type.declared { return true }
+            if before?.type != column.type { return true }
             if before?.isRequired != column.isRequired, !new.primaryKey.contains(column.name) { return true }
         }
-        guard Set(renamed.unique) == Set(new.unique), Set(renamed.checks) == Set(new.checks), !origin.mixesColumns
+        guard Set(renamed.unique) == Set(new.unique), Set(renamed.checks) == Set(new.checks), !origin.mixesColumns,
+            !origin.retypes
         else {
             return true
         }
