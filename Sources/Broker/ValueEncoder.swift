@@ -140,17 +140,9 @@ extension ValueEncoder: SingleValueEncodingContainer {
     func encode(_ value: String) { string(value) }
     func encode(_ value: Double) throws { try number(value) }
     func encode(_ value: Float) throws { try number(value) }
-    func encode(_ value: Int) { write(value.description) }
-    func encode(_ value: Int8) { write(value.description) }
-    func encode(_ value: Int16) { write(value.description) }
-    func encode(_ value: Int32) { write(value.description) }
-    func encode(_ value: Int64) { write(value.description) }
+    func encode<Integer: FixedWidthInteger & Encodable>(_ value: Integer) { write(value.description) }
+    // Their requirements have a default implementation, which says that they are not supported.
     func encode(_ value: Int128) { write(value.description) }
-    func encode(_ value: UInt) { write(value.description) }
-    func encode(_ value: UInt8) { write(value.description) }
-    func encode(_ value: UInt16) { write(value.description) }
-    func encode(_ value: UInt32) { write(value.description) }
-    func encode(_ value: UInt64) { write(value.description) }
     func encode(_ value: UInt128) { write(value.description) }
 }
 

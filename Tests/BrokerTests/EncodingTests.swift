@@ -262,6 +262,17 @@ import Testing
         }
     }
 
+    @Test func `integers of 128 bits are read as members and as elements`() throws {
+        struct Wide: Codable, Equatable {
+            var signed: Int128
+            var unsigned: UInt128
+            var absent: Int128?
+            var elements: [UInt128]
+        }
+        let wide = Wide(signed: .min, unsigned: .max, absent: nil, elements: [.max, 0])
+        #expect(try RawJSON(value: wide).decode(Wide.self) == wide)
+    }
+
     @Test func `values of every shape are read as Foundation's decoder reads them`() throws {
         struct Whole: Codable, Equatable {
             enum Kind: String, Codable { case a, b }
