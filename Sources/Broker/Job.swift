@@ -63,8 +63,6 @@ extension Job {
         public static let fail = OnInvalid(rawValue: "fail")
         /// The invalid record is rejected and listed in ``Completion/rejections``.
         public static let skip = OnInvalid(rawValue: "skip")
-
-        package static let known: [Self] = [.fail, .skip]
     }
 
     /// The treatment of keys of records that the model does not name.

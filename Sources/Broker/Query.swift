@@ -13,8 +13,6 @@ public struct Query: Sendable, Hashable {
         public static let remote = Names(rawValue: "remote")
         /// The model's own; dates are in ISO 8601.
         public static let local = Names(rawValue: "local")
-
-        package static let known: [Self] = [.remote, .local]
     }
 
     /// The form of dates.
@@ -29,8 +27,6 @@ public struct Query: Sendable, Hashable {
         public static let model = Dates(rawValue: "model")
         /// Text in ISO 8601, whatever formats the model has: it is decoded as a `Date`.
         public static let iso8601 = Dates(rawValue: "iso8601")
-
-        package static let known: [Self] = [.model, .iso8601]
     }
 
     /// The form in which the objects come.
@@ -48,8 +44,6 @@ public struct Query: Sendable, Hashable {
         public static let dictionary = Form(rawValue: "dictionary")
         /// The number of objects.
         public static let count = Form(rawValue: "count")
-
-        package static let known: [Self] = [.collection, .object, .dictionary, .count]
     }
 
     public var entity: String

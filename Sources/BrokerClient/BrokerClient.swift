@@ -113,7 +113,7 @@ public final class BrokerClient: BrokerProtocol {
             throw error
         }
         let sequence = try await accepted.value(onCancel: { sent.cancel() })
-        return submitted(sent.id, sequence, waiter)
+        return submitted(sent.place.id, sequence, waiter)
     }
 
     /// Sends a job after those already sent and returns when there is room for it among the jobs in flight, without
@@ -127,8 +127,8 @@ public final class BrokerClient: BrokerProtocol {
         let waiter = JobWaiter(completion: Answer(), admitted: admitted)
         // In the order of the calls, and so on one connection, however large it is.
         let (id, frame) = try encode(job, wantsAcceptance: false)
-        let sent = SentJob(driver: driver, place: try driver.add(id: id, frame: frame, waiter: waiter))
-        try await admitted.value(onCancel: { sent.withdraw() })
+        let place = try driver.add(id: id, frame: frame, waiter: waiter)
+        try await admitted.value(onCancel: { driver.withdraw(place) })
         return submitted(id, 0, waiter)
     }
 
@@ -217,7 +217,7 @@ public final class BrokerClient: BrokerProtocol {
         _ members: (inout JSONWriter) throws -> Void = { _ in }
     ) async throws -> ServerEnvelope {
         try Task.checkCancellation()
-        let number = number()
+        let number = nextNumber.add(1, ordering: .relaxed).newValue
         let waiter = Answer<ServerEnvelope>()
         let content = try MessageWriter.message(type, tag: Array("\(number)".utf8), members)
         let frame = try self.driver.encoders.encode(content)
@@ -233,14 +233,6 @@ public final class BrokerClient: BrokerProtocol {
         }
         return .protocolViolation("the server answered `\(type)` with another message")
     }
-
-    /// Jobs in flight, and those that wait for room.
-    var unansweredJobCount: Int { driver.unansweredJobCount + (jobs.driver?.unansweredJobCount ?? 0) }
-
-    /// A shutdown waits for what is unanswered, and no calls are taken.
-    var isDraining: Bool { driver.isDraining }
-
-    private func number() -> Int { nextNumber.add(1, ordering: .relaxed).newValue }
 }
 
 #if LIFECYCLE
@@ -352,11 +344,6 @@ struct SentJob: Sendable {
     let driver: SessionDriver
     let place: Session.Jobs.Place
 
-    var id: JobID { place.id }
-
     /// The job is not wanted any more: it is not sent, or the server is asked to cancel it.
     func cancel() { driver.cancel(place) }
-
-    /// It is not sent if it still waits for room.
-    func withdraw() { driver.withdraw(place) }
 }

@@ -40,7 +40,7 @@ struct PendingJobs<Waiter: Sendable>: Sendable {
     let maximumBytes: Int
     private var jobs: [JobID: Job] = [:]
     /// Some of them may have been withdrawn since.
-    private var waiting: Deque<Place> = []
+    private(set) var waiting: Deque<Place> = []
     private(set) var inFlightCount = 0
     private var inFlightBytes = 0
     private var nextOrdinal = 0
@@ -105,7 +105,6 @@ struct PendingJobs<Waiter: Sendable>: Sendable {
         return nil
     }
 
-    /// The job of that id, if it is in flight.
     func inFlight(_ id: JobID) -> Job? { jobs[id].flatMap { $0.isInFlight ? $0 : nil } }
 
     /// Takes an answered job out of the window; nil when none of that id is in flight.
@@ -134,9 +133,6 @@ struct PendingJobs<Waiter: Sendable>: Sendable {
         }
         return job.waiter
     }
-
-    /// Entries of the queue, those of withdrawn jobs among them.
-    var retainedPlaces: Int { waiting.count }
 
     /// The server is asked to take that job back.
     mutating func noteCancelled(_ place: Place) {
@@ -254,7 +250,6 @@ final class LargeJobs: Sendable {
         var hasEnded = false
     }
 
-    /// The first connection.
     private let first: SessionDriver
     private let makeDriver: @Sendable () -> SessionDriver
     private let state = Mutex(State())

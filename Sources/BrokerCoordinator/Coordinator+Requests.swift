@@ -214,7 +214,7 @@ extension Coordinator {
         writer.object("queues") { writer in
             writer.member("opening", depths.opening)
             writer.member("staging", depths.staging)
-            writer.member("bytes", memoryTotal)
+            writer.member("bytes", memory.total)
             writer.member("oldestMilliseconds", oldest.map { max(0, now - $0) / 1_000 } ?? 0)
         }
         counters.writeStore(at: storePath, to: &writer)
@@ -268,7 +268,7 @@ extension Coordinator {
 /// Lists of jobs.
 extension Coordinator {
     /// Calls `notify` for each slow job from now on, on a thread of the coordinator's; must not block.
-    package func onSlowJob(_ notify: @escaping @Sendable (SlowJob) -> Void) { statistics.observeSlow(notify) }
+    package func onSlowJob(_ notify: @escaping @Sendable (SlowJob) -> Void) { statistics.slowObserver.set(notify) }
 
     /// The jobs that have not ended, the oldest first.
     package func runningJobs(_ count: Int, as asker: JobOwner) -> [RunningJob] {

@@ -26,7 +26,6 @@ package import Logging
 /// `notify`: once, or for each event. `isWanted` says whether the client is still there.
 package final class Coordinator: Sendable {
     package var model: Model { plan.model }
-    package let limits: CoordinatorLimits
     package let retention: LedgerRetention
     /// The staging plan of the model in effect; another one after ``reload(removal:reading:notify:)``.
     package var plan: StagingPlan { planInForce.withLock { $0.plan } }
@@ -104,7 +103,6 @@ package final class Coordinator: Sendable {
         limitsInForce = Monitor(LoggedLimits(opening.options.store))
         (storeOptions, storePath, allocations) = (options.store, options.storePath, options.allocations)
         self.logger = logger
-        self.limits = limits
         self.jobTable = jobTable
         memory = MemoryBudget(shared: limits.memory, one: limits.jobMemory)
         self.statistics = statistics
@@ -304,9 +302,6 @@ package final class Coordinator: Sendable {
     /// Microseconds between two looks at a log that takes no entries.
     private static let logPause: Int64 = 100_000
 
-    /// Waits until nothing is in flight, but for entries of a log that has failed. Blocks.
-    func waitUntilIdle() { jobTable.wait { $0.load.count == 0 || $0.log.isLost ? () : nil } }
-
     /// Refuses new jobs, finishes those admitted before, and ends the threads. Blocks; called once, and nothing may be
     /// admitted afterwards.
     package func stop() {
@@ -326,8 +321,6 @@ package final class Coordinator: Sendable {
         completions.stop()
     }
 
-    var memoryTotal: Int { memory.total }
-
     /// The newest sequence whose outcome may have been forgotten; 0 for none. A client that was sent a larger one can
     /// send the job again without the risk that it is applied twice.
     package var forgottenThrough: Int64 {
@@ -337,9 +330,6 @@ package final class Coordinator: Sendable {
     }
 
     package var jobMemory: Int { memory.one }
-
-    /// Whether `accepted` means that the job is on the disk of this server.
-    package var keepsJournal: Bool { durability == .disk }
 
     package var durability: Durability {
         guard let log = writer.opened.log else { return .queued }

@@ -55,7 +55,7 @@ final class LogReader: Sendable {
         } catch {
             refuse(error)
         }
-        coordinator.waitUntilIdle()
+        coordinator.jobTable.wait { $0.load.count == 0 || $0.log.isLost ? () : nil }
         if let failure = coordinator.storageFailure.error { throw failure }
         if let failure {
             guard replicas == nil else { return }

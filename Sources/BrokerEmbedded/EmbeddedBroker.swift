@@ -180,20 +180,6 @@ public final class EmbeddedBroker: BrokerProtocol {
     }
 }
 
-// MARK: - For tests
-
-extension EmbeddedBroker {
-    var waitingCount: Int { requests.waitingCount }
-
-    /// The calls that were admitted and have not ended.
-    var inFlightCount: Int { owned.coordinator.admittedCount }
-
-    /// Jobs are staged, but not merged, until ``resumeMerging()``.
-    func pauseMerging() -> Bool { owned.coordinator.pause() }
-
-    func resumeMerging() { owned.coordinator.resume() }
-}
-
 extension QueryResult {
     init(_ found: FetchedObjects) {
         self.init(objects: RawJSON(found.bytes), hasMore: found.hasMore, last: found.last.map { RawJSON($0) })
@@ -466,13 +452,7 @@ extension Commit {
     }
 }
 
-#if canImport(Glibc)
 internal import Glibc
-#elseif canImport(Musl)
-internal import Musl
-#elseif canImport(Darwin)
-internal import Darwin
-#endif
 
 /// The stores whose brokers were dropped and are still finishing their jobs. Opening such a store waits for that: otherwise it
 /// would be refused for the sake of this very process.

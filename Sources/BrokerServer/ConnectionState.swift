@@ -71,12 +71,6 @@ struct ConnectionState {
         self.messageLimit = messageLimit
     }
 
-    /// Bytes that have arrived and are not admitted, without those of a large frame.
-    var backlog: Int { assembler.backlog }
-
-    /// A large frame is being read and is incomplete.
-    var isAssembling: Bool { assembler.isAssembling }
-
     var takesFrames: Bool { phase == .reading || phase == .draining }
 
     // MARK: - Events
@@ -114,7 +108,6 @@ struct ConnectionState {
         return true
     }
 
-    /// The channel is closed.
     mutating func closed() {
         phase = .closed
         assembler.clear()
@@ -272,6 +265,7 @@ struct FrameAssembler {
 
     init(limits: FrameLimits) { self.limits = limits }
 
+    /// Bytes that have arrived and are not handed on, without those of a large frame.
     var backlog: Int { unread.readableBytes }
 
     /// Whether a large frame is being read and is incomplete.

@@ -222,7 +222,6 @@ private struct ShortenedOutcome {
         self.isDryRun = isDryRun
     }
 
-    /// Bytes of a text that are retained.
     private static let textBytes = 1_000
 
     /// The members as they are, and a warning with the number of missing objects.

@@ -177,7 +177,7 @@ final class FrameHandler: ChannelDuplexHandler {
 
     /// The frame whose turn it is gets no bytes, and others wait.
     func isHoldingUp(stalledSince: NIODeadline, begunBefore: NIODeadline) -> Bool {
-        state.isAssembling && (lastReadAt < stalledSince || turnAt < begunBefore)
+        state.assembler.isAssembling && (lastReadAt < stalledSince || turnAt < begunBefore)
     }
 
     // MARK: - Actions
@@ -231,7 +231,7 @@ final class FrameHandler: ChannelDuplexHandler {
     }
 
     private func countBacklog() {
-        let backlog = max(0, state.backlog - 2 * FrameAssembler.freeByteCount)
+        let backlog = max(0, state.assembler.backlog - 2 * FrameAssembler.freeByteCount)
         guard backlog != countedBacklog else { return }
         let isOver = connections.count(backlog: backlog - countedBacklog)
         countedBacklog = backlog

@@ -20,7 +20,6 @@ final class MessageHandler: Sendable {
     private let logCodecs = FrameCodecs(limits: .largest)
     let options: ServerOptions
     let log: ServerLog
-    /// Open connections.
     let connectionCount: HandlerCount
     /// Processes for which the ledger is searched for failed jobs.
     private let listing = Mutex<Set<Int32>>([])
@@ -253,7 +252,7 @@ final class MessageHandler: Sendable {
     private func welcome(_ role: ClientRole, to writer: inout JSONWriter) {
         writer.member("version", ClientEnvelope.protocolVersion)
         writer.member("server", options.serverName)
-        writer.member("journal", coordinator.keepsJournal)
+        writer.member("journal", coordinator.durability == .disk)
         writer.member("durability", coordinator.durability.rawValue)
         writer.member("replica", coordinator.replica)
         writer.array("features") { writer in for feature in Broker.Job.features { writer.string(feature) } }
@@ -358,7 +357,6 @@ extension MessageHandler {
 
     /// Bytes that a fetch takes beside its text.
     private static let bytesPerFetch = 4 << 10
-    /// The memory that each byte of a fetch becomes.
     private static let memoryPerFetchByte = 8
     /// Bytes that a subscription takes beside the names of its entities.
     private static let bytesPerSubscription = 1 << 10

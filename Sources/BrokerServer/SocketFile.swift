@@ -281,14 +281,12 @@ package struct ServerOptions: Sendable {
     package var storeFile: String?
     /// A line in the log for each slow job.
     package var logsSlowJobs = false
-    /// The server's name and version in `welcome`.
     package var serverName = "broker \(BrokerVersion.text)"
 
     /// How long a connection may stay on which the client has sent nothing yet.
     var silence = TimeAmount.seconds(30)
     /// How long a client whose connection is ended may go on sending before it is cut.
     var linger = TimeAmount.seconds(1)
-    /// The limits of answers: the protocol's.
     var answerLimits = FrameLimits()
     /// A client with that many bytes of unread answers is cut off: two of the largest frames, and some. Only answers
     /// that cannot wait can gather: `pong`, `stats`, `jobs`, `model`, and small ones.
@@ -389,7 +387,6 @@ extension ServerOptions {
         return (roles + [allowedUsers[peer.credentials.user]].compactMap(\.self)).max()
     }
 
-    /// The error for a peer that has no role.
     static func refusal(of peer: PeerCredentials) -> WireError {
         let (user, group) = (peer.user, peer.group)
         return WireError(

@@ -573,3 +573,11 @@ private final class FakeHandler: ChannelInboundHandler {
         try await server.stop()
     }
 }
+
+extension BrokerClient {
+    /// Jobs in flight, and those that wait for room.
+    var unansweredJobCount: Int { driver.unansweredJobCount + (jobs.driver?.unansweredJobCount ?? 0) }
+
+    /// A shutdown waits for what is unanswered, and no calls are taken.
+    var isDraining: Bool { driver.isDraining }
+}

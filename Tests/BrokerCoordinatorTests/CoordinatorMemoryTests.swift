@@ -21,7 +21,7 @@ import Testing
         test.submit("{}", id: "first", behind: gate)
         for number in 0..<5 { test.submit(rows(6_000, from: number * 5_000), id: "\(number)", from: number) }
         // They are opened, and wait; the first ticket's memory may not be given to another job.
-        while test.coordinator.memoryTotal == 0 { sched_yield() }
+        while test.coordinator.memory.total == 0 { sched_yield() }
         gate.open()
         let ends = test.events.ends(6)
         #expect(ends.map(\.id) == ["first", "0", "1", "2", "3", "4"])
@@ -79,10 +79,10 @@ import Testing
         test.submit(payload, id: "one")
         test.waitUntil("the job to be staged") { test.coordinator.jobTable.withLock { $0.application.isReady(0) } }
         // Its frame has been given back; a context takes some kilobytes.
-        test.waitUntil("its rows to be counted") { test.coordinator.memoryTotal > 2_000 }
+        test.waitUntil("its rows to be counted") { test.coordinator.memory.total > 2_000 }
         test.coordinator.resume()
         #expect(test.events.ends(1).map(\.code) == [nil])
-        test.waitUntil("its memory to be given back") { test.coordinator.memoryTotal == 0 }
+        test.waitUntil("its memory to be given back") { test.coordinator.memory.total == 0 }
     }
 
     @Test func `all memory is given back`() throws {
@@ -100,7 +100,7 @@ import Testing
         test.coordinator.refuseNewJobs()
         test.coordinator.finishAdmitted()
         // The rows are freed right after their end was reported.
-        while test.coordinator.memoryTotal != 0 { sched_yield() }
+        while test.coordinator.memory.total != 0 { sched_yield() }
     }
 
     @Test func `operations on two entities in turn take time by their number`() throws {
@@ -300,7 +300,7 @@ private final class Flood: Sendable {
         let ends = test.events.ends(2 + count).suffix(count)
         #expect(ends.allSatisfy { $0.objects?.count == 1 && $0.objects?.json?.count ?? 0 > text.count })
         #expect(test.commits >= 1 + count / 4)
-        while test.coordinator.memoryTotal != 0 { sched_yield() }
+        while test.coordinator.memory.total != 0 { sched_yield() }
     }
 
     @Test func `a caller that awaits a job does not get its objects`() throws {

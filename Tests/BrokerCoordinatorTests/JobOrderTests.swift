@@ -141,7 +141,7 @@ import Testing
             }
         }
         // The job has not ended: the pause holds it.
-        test.waitUntil("the payload's memory to be given back") { test.coordinator.memoryTotal < 1 << 20 }
+        test.waitUntil("the payload's memory to be given back") { test.coordinator.memory.total < 1 << 20 }
         test.waitUntil("the payload to be released") { released == nil }
         #expect(test.coordinator.jobTable.withLock { $0.application.next != nil })
         #expect(test.events.all.isEmpty)

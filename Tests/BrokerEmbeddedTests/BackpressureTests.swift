@@ -11,7 +11,9 @@ import Testing
     private let store = TestStore()
 
     private func waitUntil(_ broker: EmbeddedBroker, waiting: Int, inFlight: Int) async {
-        while broker.waitingCount != waiting || broker.inFlightCount != inFlight { await Task.yield() }
+        while broker.requests.waitingCount != waiting || broker.owned.coordinator.admittedCount != inFlight {
+            await Task.yield()
+        }
     }
 
     private func run(_ broker: EmbeddedBroker, _ id: Int) -> Task<Completion, any Error> {
@@ -37,7 +39,7 @@ import Testing
     @Test func `a job with an id that is cancelled before its merge has no effect`() async throws {
         let broker = try await store.open()
         // While the store is locked instead, the writer may have begun with both jobs.
-        #expect(broker.pauseMerging())
+        #expect(broker.owned.coordinator.pause())
         let first = run(broker, 1)
         await waitUntil(broker, waiting: 0, inFlight: 1)
         // Some are cancelled while no worker has opened them.
@@ -49,7 +51,7 @@ import Testing
             named.cancel()
             await #expect(throws: CancellationError.self) { try await named.value }
         }
-        broker.resumeMerging()
+        broker.owned.coordinator.resume()
         _ = try await first.value
         #expect(try store.rows("SELECT id FROM Employee") == ["1"])
         await broker.stop()
@@ -318,7 +320,7 @@ import Testing
         fetch.object = .init(text)
         let error = await #expect(throws: BrokerError.self) { _ = try await broker.fetch(fetch) }
         #expect(error?.code == .invalidJSON)
-        #expect(broker.waitingCount == 0 && broker.inFlightCount == 0)
+        #expect(broker.requests.waitingCount == 0 && broker.owned.coordinator.admittedCount == 0)
         #expect(try store.rows("SELECT id, name FROM Employee") == ["1|Ada"])
         await broker.stop()
     }

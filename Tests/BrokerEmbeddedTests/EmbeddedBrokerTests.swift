@@ -295,7 +295,9 @@ import Testing
     }
 
     private func waitUntil(_ broker: EmbeddedBroker, waiting: Int, inFlight: Int) async {
-        while broker.waitingCount != waiting || broker.inFlightCount != inFlight { await Task.yield() }
+        while broker.requests.waitingCount != waiting || broker.owned.coordinator.admittedCount != inFlight {
+            await Task.yield()
+        }
     }
 
     @Test(arguments: ["one", nil] as [JobID?])
@@ -307,7 +309,7 @@ import Testing
         await waitUntil(broker, waiting: 1, inFlight: 1)
         second.cancel()
         await #expect(throws: CancellationError.self) { try await second.value }
-        #expect(broker.waitingCount == 0)
+        #expect(broker.requests.waitingCount == 0)
         try await broker.administer(.resume)
         _ = try await first.completion
         await broker.stop()

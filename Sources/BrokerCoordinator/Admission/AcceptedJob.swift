@@ -3,7 +3,6 @@ internal import BrokerModel
 internal import BrokerStaging
 internal import BrokerStore
 
-/// The content of a frame.
 package protocol FrameContent: Sendable {
     /// The frame as it was received, for the journal; not asked for without one.
     var payload: [UInt8] { get }

@@ -70,7 +70,6 @@ struct PendingEntry: Sendable {
     }
 }
 
-/// The next of the log.
 enum LogItem: Sendable {
     /// A job that this server appended.
     ///

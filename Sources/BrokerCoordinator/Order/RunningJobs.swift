@@ -228,7 +228,6 @@ struct CompletionBarrier {
         }
 
         func hasJob(before ticket: Int) -> Bool { jobs.first.map { $0.ticket < ticket } ?? false }
-
     }
 }
 

@@ -52,7 +52,7 @@ final class Statistics: Sendable {
 
     private let counters: Monitor<Counters>
     let startedAt: Int64
-    private let slowObserver = Callback<SlowJob>()
+    let slowObserver = Callback<SlowJob>()
 
     init(slow: Int64 = SlowJobs.defaultMicroseconds) {
         startedAt = monotonicMicroseconds()
@@ -70,9 +70,6 @@ final class Statistics: Sendable {
     var now: Counters { counters.withLock { $0 } }
 
     var slowJobs: [SlowJob] { counters.withLock { $0.slow.byWork } }
-
-    /// Calls `notify` for each job that is slow from now on.
-    func observeSlow(_ notify: @escaping @Sendable (SlowJob) -> Void) { slowObserver.set(notify) }
 
     func reports(_ jobs: [SlowJob]) -> [@Sendable () -> Void] {
         slowObserver.isSet ? jobs.map { job in { self.slowObserver(job) } } : []
