@@ -149,16 +149,14 @@ extension Coordinator {
 }
 
 extension Coordinator {
-    /// Copies the store to a file beside the writer, which goes on.
+    /// Copies what is committed of the store to a file, beside the writer, which goes on.
     ///
     /// One at a time; another is refused as `busy`. A backup that the client does not want any more, or during which the server
     /// stops, leaves no file.
     ///
-    /// - Parameters:
-    ///   - ticket: the copy has the effects of the jobs before it. Nil copies what is committed now.
-    ///   - progress: called at most ten times a second, on the backup's thread; must not block.
+    /// - Parameter progress: called at most ten times a second, on the backup's thread; must not block.
     package func backup(
-        to file: String, replaces: Bool = false, before ticket: Int? = nil,
+        to file: String, replaces: Bool = false,
         isWanted: @escaping @Sendable () -> Bool = { true },
         progress: @escaping @Sendable (StoreBackup.Progress) -> Void = { _ in },
         notify: @escaping @Sendable (BackupEnd) -> Void
@@ -175,11 +173,7 @@ extension Coordinator {
                 if case .done(let copy) = end { Self.noteBackup(jobTable, statistics, through: copy.sequence) }
                 notify(end)
             })
-        let begin: @Sendable () -> Void = { [backups, completions] in
-            if let refusal = backups.run(task) { completions.run { notify(.failed(refusal)) } }
-        }
-        let waits = ticket.map { ticket in jobTable.withLock { $0.ends.wait(before: ticket, begin) } } ?? false
-        if !waits { begin() }
+        if let refusal = backups.run(task) { completions.run { notify(.failed(refusal)) } }
     }
 
     /// A store that takes no writes now does not remember it.

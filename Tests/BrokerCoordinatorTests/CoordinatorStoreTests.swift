@@ -233,22 +233,6 @@ import Testing
         #expect(code(end) == "stopped")
         #expect(try !names.contains { $0.hasPrefix("copy") })
     }
-
-    @Test func `a backup sees the jobs before its question`() throws {
-        let test = try TestCoordinator(in: folder)
-        let gate = Gate()
-        let end = Monitor<BackupEnd?>(nil)
-        test.submit(#"{"Row": {"id": 1}}"#, behind: gate)
-        test.coordinator.admit(
-            payloadBytes: 1,
-            open: { [coordinator = test.coordinator, file = folder.path("copy")] _ in
-                .question { ticket in
-                    coordinator.backup(to: file, before: ticket) { result in end.update { $0 = result } }
-                }
-            }, refuse: { _ in })
-        gate.open()
-        #expect(try copy(end).sequence == 1)
-    }
 }
 
 /// Readers of the store in other processes, of which one may be a backup tool that checkpoints the WAL by itself.
