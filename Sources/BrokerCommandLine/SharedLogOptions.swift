@@ -30,7 +30,6 @@ package struct SharedLogOptions: ParsableArguments {
 #if Replication
 extension ReplicationError: ExplainedError {}
 
-/// The address of a log, with the users of its servers.
 package struct SharedLogAddress: Sendable {
     package let log: StreamAddress
     package let files: ConnectionFiles

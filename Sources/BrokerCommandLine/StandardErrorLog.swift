@@ -61,7 +61,6 @@ package struct LogLine {
 }
 
 extension Logger.Level {
-    /// The priority of syslog(3).
     fileprivate var priority: Int {
         switch self {
         case .trace, .debug: 7
@@ -148,7 +147,6 @@ extension Logger {
 package enum LogFormat: String, CaseIterable, Sendable, ExpressibleByArgument {
     /// Time, level and message, then the metadata.
     case text
-    /// One JSON object.
     case json
     /// The priority of the line in `<>` (sd-daemon(3)), and no time: journald has its own.
     case journald

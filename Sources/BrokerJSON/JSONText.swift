@@ -191,7 +191,6 @@ public protocol MemoryAllowance: AnyObject, Sendable {
     /// Takes `bytes` if they are available; returns whether they were.
     func take(_ bytes: Int) -> Bool
 
-    /// Gives back `bytes` that were taken.
     func giveBack(_ bytes: Int)
 }
 

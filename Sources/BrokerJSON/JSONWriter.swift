@@ -61,7 +61,6 @@ public struct JSONWriter: Sendable {
         bool(value)
     }
 
-    /// Writes a member that is an object.
     @inlinable package mutating func object<Failure: Error>(
         _ key: String, _ members: (inout JSONWriter) throws(Failure) -> Void
     ) throws(Failure) {

@@ -1,7 +1,6 @@
 /// An entry of a log, which alone decides the order of jobs: that of one server, on its disk, or one that several servers share.
 package struct LogEntry: Sendable, Equatable {
     package enum Kind: Sendable, CaseIterable {
-        /// A job as it was received.
         case job
         /// The job at that position was cancelled before its merge; in a journal only.
         case cancellation

@@ -195,7 +195,6 @@ extension JobOperation {
     }
 }
 
-/// The fields of an operation, as they are read.
 private struct OperationFields {
     private static let words = ["process", "relate", "sync", "map", "delete"]
 

@@ -162,7 +162,6 @@ package struct ReplicationError: Error, Sendable, CustomStringConvertible {
 
         /// A server's version is not one of the proven ones.
         case unprovenVersion
-        /// JetStream is not enabled.
         case noJetStream
         /// A server does not sync each write.
         case notSynced
@@ -170,9 +169,7 @@ package struct ReplicationError: Error, Sendable, CustomStringConvertible {
         case payloadTooSmall
         /// Fewer than three servers have a copy.
         case tooFewPeers
-        /// There is no stream of that name.
         case noStream
-        /// A stream of that name exists.
         case streamExists
         /// The stream's configuration is not what Broker needs.
         case configuredOtherwise

@@ -209,7 +209,6 @@ package struct StreamRequirements: Sendable {
     var copies = StreamConfiguration.copies
     /// Bytes of a message without its headers.
     var largestMessage = EntryEncoding.largest
-    /// Whether the configuration of a stream is compared.
     var comparesConfiguration = true
     /// Microseconds that one leader must lack an entry, or the servers the stream, until that is taken for a loss: servers that have
     /// just started, and a leader that was just elected, may not have everything yet.
@@ -259,7 +258,6 @@ package struct StreamStatus: Sendable {
     package let leader: String?
     package let peers: [Peer]
 
-    /// The number of copies.
     package var copies: Int { peers.count + 1 }
 
     init(_ answer: JSONValue) {

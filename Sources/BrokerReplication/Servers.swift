@@ -105,7 +105,6 @@ extension ServerSurvey.Answers {
     }
 }
 
-/// The server of a connection.
 package struct ServerDescription: Sendable {
     package let name: String
     package let version: String
@@ -159,7 +158,6 @@ extension StreamConnection {
                 + "\(proven).")
     }
 
-    /// Checks a stream, and the version of its leader.
     func check(_ info: StreamInfo, _ requirements: StreamRequirements) throws(ReplicationError) {
         if let version = info.version { try check(version: version, of: info.status.leader ?? "", requirements) }
         let place = "\(address.stream) at \(address.hosts)"
@@ -179,7 +177,6 @@ extension StreamConnection {
     }
 }
 
-/// A failure that JetStream answered with.
 struct JetStreamFailure: Error {
     let code: Int
     let text: String

@@ -105,7 +105,6 @@ package struct ConnectionState: Sendable {
 // MARK: - Requests
 
 extension StreamConnection {
-    /// The answer to a request.
     enum Answer: Sendable {
         case message([UInt8])
         /// Nothing listens to the subject.
@@ -163,7 +162,6 @@ extension ReplicationError {
     static var stopped: Self { Self(.stopped, "The connection to the log was stopped.") }
 }
 
-/// The files of a connection.
 package struct ConnectionFiles: Sendable {
     /// A user's JWT and seed, as `nsc` writes them.
     package var credentials: String?
@@ -256,7 +254,6 @@ package struct StreamAddress: Sendable, Equatable {
     /// NATS allows more, but the name is also a token of subjects and a folder of the server.
     private static let longestName = 64
 
-    /// The hosts, for messages.
     package var hosts: String { servers.joined(separator: ",") }
 
     /// - Throws: ``ReplicationError/Code/invalidAddress``.
@@ -285,7 +282,6 @@ package struct StreamAddress: Sendable, Equatable {
         self.servers = servers
     }
 
-    /// The same stream, as another user.
     package func signedIn(as user: String, password: String) -> StreamAddress {
         var address = self
         (address.user, address.password) = (user, password)

@@ -149,7 +149,6 @@ extension StreamReader {
         }
     }
 
-    /// The error of a delivery that is not the next one.
     private func halt(at place: DeliveryPlace) throws(ReplicationError) -> ReplicationError {
         abandonConsumer()
         guard place.position > order.position else {

@@ -26,7 +26,6 @@ package enum ClientMessage {
     case jobs(JobsMessage)
     case model
 
-    /// The action of `backup` on the wire.
     package static let backupAction = "backup"
 }
 
@@ -243,7 +242,6 @@ extension JSONValue {
         return id
     }
 
-    /// The `name` of the bookmark that the object means.
     package func bookmarkName(at path: String) throws(WireError) -> String {
         guard let name = self["name"] else {
             throw .unsupported("A `bookmark` needs a `name`.", at: "\(path)/name")
@@ -263,11 +261,9 @@ extension JSONValue {
 
 /// A request for lists of jobs.
 package struct JobsMessage: Sendable, Equatable {
-    /// A list of jobs.
     package enum List: String, Sendable, CaseIterable {
         /// Those that have not ended.
         case running
-        /// Those that failed.
         case failed
         /// Those that took long.
         case slow

@@ -33,7 +33,6 @@ package enum ServerMessage: Sendable {
     case jobs
     /// The result of an `admin` action; its fields are in the envelope's document.
     case done
-    /// The model as JSON text.
     case model(json: [UInt8])
     /// A type that this side does not know.
     case other(type: String)

@@ -55,7 +55,6 @@ package enum StoredFrame {
         encode(content, limits: .largest).map { Array($0.dropFirst(FrameScanner.prefixCount)) }
     }
 
-    /// Bytes of the payload of a content.
     package static func payloadCount(_ contentCount: Int) -> Int { headCount + contentCount + tailCount }
 
     private static let contentStart = FrameScanner.prefixCount + headCount

@@ -30,7 +30,6 @@ struct ServerConfiguration {
         self.arguments = arguments + given
     }
 
-    /// The arguments of this process.
     static func resolve(_ given: [String], _ options: () -> [ConfigurationOption]) throws -> ProgramArguments {
         let environment = ProcessInfo.processInfo.environment
         guard path(in: given) != nil || environment.keys.contains(where: { $0.hasPrefix(prefix) }) else {
@@ -113,7 +112,6 @@ struct ConfigurationOption: Sendable, Equatable {
     /// All spellings on the command line.
     let spellings: [String]
 
-    /// The environment variable.
     var variable: String { "BROKERD_" + name.uppercased().replacing("-", with: "_") }
 
     /// Options of one invocation, which are no configuration.

@@ -181,7 +181,6 @@ struct BaselineReport: Sendable {
     /// The counted unit: `records` or `jobs`.
     let unit: String
     let seconds: Double
-    /// Processor seconds of the thread.
     var processorSeconds: Double?
     var commits: Int?
     var latencies: LatencyHistogram?

@@ -76,7 +76,6 @@ struct JobSource: Sendable {
         }
     }
 
-    /// The content of the message with these records.
     private func message(_ records: [UInt8]) -> [UInt8] {
         var writer = JSONWriter(capacity: records.count + 320)
         writer.object { writer in

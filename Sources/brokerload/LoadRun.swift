@@ -130,10 +130,8 @@ final class FrameSupply {
         }
     }
 
-    /// All jobs have been taken.
     var isEmpty: Bool { taken == jobs }
 
-    /// The next frame; nil after the last.
     func next() throws(CommandFailure) -> Frame? {
         guard !isEmpty else { return nil }
         taken += 1

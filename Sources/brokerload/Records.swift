@@ -13,7 +13,6 @@ enum RecordKeys: String, CaseIterable, Sendable {
     case uuid
 }
 
-/// The order of a record's keys.
 enum RecordKeyOrder: String, CaseIterable, Sendable {
     /// The identity first, then as the model has them.
     case declared
@@ -67,7 +66,6 @@ struct RecordField: Sendable {
 
     /// The attribute or relationship, and its column.
     let name: String
-    /// The key in records.
     let key: String
     let kind: Kind
     /// The key in quotes with its colon.
@@ -318,7 +316,6 @@ struct LoadRandom: RandomNumberGenerator, Sendable {
         return Self.mixed(state)
     }
 
-    /// True with that probability.
     mutating func chance(_ probability: Double) -> Bool { Double(next() >> 11) * 0x1p-53 < probability }
 
     private static func mixed(_ number: UInt64) -> UInt64 {

@@ -138,14 +138,12 @@ struct RunResult: Sendable {
     var recordsPerSecond: Double { seconds > 0 ? Double(recorder.records) / seconds : 0 }
 }
 
-/// The report of a run, as JSON.
 struct RunReport: Sendable {
     var offeredRate: Double?
     /// As the run was asked for.
     var arguments: [String]
     var result: RunResult
 
-    /// The percentiles in the report.
     fileprivate static let percentiles: [(name: String, percent: Double)] = [
         ("p50", 50), ("p90", 90), ("p99", 99), ("p99.9", 99.9), ("max", 100),
     ]

@@ -70,7 +70,6 @@ package struct Entity: Sendable {
     /// Clients name its objects by `_pk`: all or some of them have no identity.
     package var isNamedByRowKey: Bool { identity.isEmpty || isIdentityOptional }
 
-    /// The attribute of a single-attribute identity.
     package var singleIdentity: Attribute? { identity.count == 1 ? attributes[identity[0]] : nil }
 
     package func index(ofAttribute name: String) -> Int? {
@@ -189,7 +188,6 @@ package struct MappedPath: Sendable, Equatable {
     package var keys: [String]
 }
 
-/// The mapping of a relationship.
 package struct MappedRelationship: Sendable {
     /// Most preferred first.
     package var paths: [MappedPath]

@@ -105,7 +105,6 @@ extension Model {
     /// Whether the entity shares a table with other entities.
     package func isInHierarchy(_ entity: Int) -> Bool { families[families[entity].topmost].subentities.count > 1 }
 
-    /// The entity whose table has a relationship's destinations.
     package func destinationTable(_ entity: Int, _ relationship: Int) -> Int {
         topmost(of: entities[entity].relationships[relationship].destination)
     }
@@ -127,7 +126,6 @@ extension Model {
 
 /// A relationship whose values may contain records of an entity.
 package struct HolderRelationship: Sendable {
-    /// The entity that declares it.
     package let entity: Int
     package let relationship: Int
     package let destination: Int
@@ -267,7 +265,6 @@ package struct LinkTable: Sendable {
 package struct EntityLayout: Sendable {
     package let attributeCount: Int
     package let links: [LinkColumn]
-    /// By relationship index.
     package let forms: [RelationshipForm]
 
     package var columnCount: Int { attributeCount + links.count }

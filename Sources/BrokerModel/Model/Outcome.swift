@@ -16,7 +16,6 @@ package struct ChangeCounts: Sendable, Equatable {
         self.rejected = rejected
     }
 
-    /// Whether any object was inserted, updated or deleted.
     package var hasChanges: Bool { inserted + updated + deleted > 0 }
 }
 

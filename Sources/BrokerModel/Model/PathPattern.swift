@@ -9,7 +9,6 @@ package struct PathPattern: Sendable {
         case parameter(String)
     }
 
-    /// The text of the pattern.
     package let text: String
     /// By segment, between slashes; a segment has at least one token.
     private let segments: [[Token]]

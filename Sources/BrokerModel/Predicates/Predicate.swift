@@ -200,7 +200,6 @@ extension PredicateOperand {
     }
 }
 
-/// The names of the members of fetched objects.
 package enum FetchNames: String, Sendable, CaseIterable {
     /// The inverse mapping: a record that could be sent again, with each attribute at its first key path.
     case remote
@@ -208,14 +207,12 @@ package enum FetchNames: String, Sendable, CaseIterable {
     case local
 }
 
-/// The form of the dates of fetched objects.
 package enum FetchDates: String, Sendable, CaseIterable {
     /// The attribute's first format, so that a record could be sent again.
     case model
     case iso8601
 }
 
-/// The form of the fetched objects.
 package enum FetchResult: String, Sendable, CaseIterable {
     /// An array.
     case collection

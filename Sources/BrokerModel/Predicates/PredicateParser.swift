@@ -368,7 +368,6 @@ package struct PredicateName {
     package let offset: Int
 }
 
-/// The parsed text of a predicate.
 package struct PredicateText {
     package let syntax: PredicateSyntax
     /// The constants of the text, as the elements of a JSON array, so that they are converted like arguments.

@@ -62,7 +62,6 @@ extension ModelNode {
         return count
     }
 
-    /// One of the raw values of `Choice`.
     func choice<Choice: CaseIterable & RawRepresentable<String>>() -> Choice? {
         if let choice = value.string.flatMap(Choice.init) { return choice }
         let names = Choice.allCases.map(\.rawValue)
