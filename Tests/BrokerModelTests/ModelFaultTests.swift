@@ -117,6 +117,7 @@ struct FaultCase: Sendable, CustomTestStringConvertible {
             {"entities": {"a/b~c": {"root": 1}}} => /entities/a~1b~0c/root :: expected a string
             {"entities": {"A": {}}, "evolve": ["rows"]} => /evolve/0 :: write "columns"
             {"entities": {"A": {}}, "evolve": true} => /evolve :: an array of words
+            {"entities": {"A": {}}, "readableViews": 0} => /readableViews :: true or false
             {"entities": {"A": {"extra": 1}}} => /entities/A/extra :: true or false
             {"entities": {"A": {"extra": true, "attributes": {"_extra": "string"}}}} => /entities/A/attributes/_extra :: _extra
             {"entities": {"A": {"extra": true, "identity": "_extra"}}} => /entities/A/identity :: has what no other attribute takes

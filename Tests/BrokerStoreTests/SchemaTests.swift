@@ -353,6 +353,19 @@ import Testing
         #expect(store.store.migration.notes.map { $0.contains("has 6000 attributes and relationships") } == [true])
     }
 
+    @Test func `a model may want none, and gets them when it does not say so any more`() throws {
+        let without = Self.model.replacing(#"{"entities""#, with: #"{"readableViews": false, "entities""#)
+        let store = try TestStore(without)
+        #expect(try store.rows(Self.names) == [])
+        #expect(!(try store.rows("SELECT group_concat(sql) FROM sqlite_schema")[0].contains("_readable")))
+        try store.reopen(Self.model)
+        #expect(try store.rows(Self.names).count == 7)
+        try store.reopen(without)
+        #expect(try store.rows(Self.names) == [])
+        try store.reopen()
+        #expect(try store.rows(Self.names) == [])
+    }
+
     @Test func `the views follow the model`() throws {
         let store = try TestStore(Self.model)
         try store.apply(#"{"Employee": [{"id": 1, "department": {"name": "Works"}}], "Dog": [{"id": 1}]}"#)

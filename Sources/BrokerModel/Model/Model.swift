@@ -13,6 +13,7 @@ package final class Model: Sendable {
     package let description: String?
     /// Commands that load records add to it what these have more.
     package let evolves: Bool
+    package let hasReadableViews: Bool
     package let holders: HolderRelationships
     /// By entity index.
     private let families: [Family]
@@ -34,13 +35,14 @@ package final class Model: Sendable {
     ///   that.
     package init(
         entities: [Entity], mappings: [Mapping] = [], routes: [Route] = [], description: String? = nil,
-        evolves: Bool = false
+        evolves: Bool = false, hasReadableViews: Bool = true
     ) {
         self.entities = entities
         self.mappings = mappings
         self.routes = routes
         self.description = description
         self.evolves = evolves
+        self.hasReadableViews = hasReadableViews
         holders = HolderRelationships(entities)
         var families = entities.indices.map { Family(topmost: $0) }
         for index in entities.indices {

@@ -185,7 +185,8 @@ struct ModelVocabulary: Sendable {
     let fields: [String]
 
     static let model = ModelVocabulary(
-        subject: "a model", fields: ["$schema", "keyStyle", "evolve", "inferred", "entities", "mappings", "routes"])
+        subject: "a model",
+        fields: ["$schema", "keyStyle", "evolve", "readableViews", "inferred", "entities", "mappings", "routes"])
 
     static let entity = ModelVocabulary(
         subject: "an entity",

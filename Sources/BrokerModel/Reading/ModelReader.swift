@@ -150,7 +150,8 @@ package enum ModelReader {
         return Model(
             entities: parts.entities, mappings: parts.mappings, routes: parts.routes,
             description: document.root["description"]?.string,
-            evolves: (document.root["evolve"] ?? document.root["inferred"]) != nil)
+            evolves: (document.root["evolve"] ?? document.root["inferred"]) != nil,
+            hasReadableViews: document.root["readableViews"]?.bool ?? true)
     }
 
     /// Only meaningful when no fault was reported; nil when nothing could be linked.
@@ -161,7 +162,7 @@ package enum ModelReader {
             node.report("\"\(word)\" is nothing that evolves; write \"columns\"")
         }
         // Models that were inferred before there was "evolve" have a digest instead.
-        _ = fields["inferred"]?.string()
+        _ = (fields["inferred"]?.string(), fields["readableViews"]?.bool())
         let keyStyle: KeyStyle = fields["keyStyle"]?.choice() ?? .exact
         guard let node = fields["entities"] else {
             return root.refuse("a model needs \"entities\"; add an object of entities by name")

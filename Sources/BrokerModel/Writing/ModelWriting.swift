@@ -9,6 +9,7 @@ extension Model {
             writer.member("keyStyle", KeyStyle.exact.rawValue)
             writer.member("description", description)
             if evolves { writer.member("evolve", ["columns"]) }
+            if !hasReadableViews { writer.member("readableViews", false) }
             writer.key("entities")
             writer.object { writer in
                 for entity in entities { write(entity, to: &writer) }

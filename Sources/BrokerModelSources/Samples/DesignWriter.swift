@@ -59,6 +59,7 @@ struct DesignWriter {
             "Inferred by broker from \(count) record\(count == 1 ? "" : "s") of \(root.name). What is said here of "
                 + "each part is a guess: change what is wrong before much is stored.")
         empty.add("evolve", ["columns"])
+        empty.add("readableViews", false)
         empty.add("entities", DocumentWriter().object)
         return InferenceResult(
             document: changes.applied(to: ModelDocument(root: empty.object, sources: [""])), extension: changes,

@@ -247,8 +247,8 @@ struct ReadableViews {
                 (model.entities.map(\.table) + naming.layout.linkTables.map(naming.linkTable)).map(FoldedName.init))
             // The columns of all views; those of a large hierarchy have most of its columns each.
             let columns = model.entities.reduce(0) { $0 + $1.attributeIndices.count + $1.relationshipIndices.count }
-            excess = columns > ReadableViews.mostColumns ? columns : nil
-            guard excess == nil else {
+            excess = model.hasReadableViews && columns > ReadableViews.mostColumns ? columns : nil
+            guard model.hasReadableViews, excess == nil else {
                 names = model.entities.map { _ in nil }
                 return
             }
@@ -266,6 +266,7 @@ struct ReadableViews {
     private static let mostColumns = 5_000
 
     let views: [Schema.View]
+    private let isWanted: Bool
     /// Why there are no views, for the operator; nil when there are.
     let note: String?
 
@@ -276,6 +277,7 @@ struct ReadableViews {
             "The model has \($0) attributes and relationships. There are readable views up to \(Self.mostColumns), because "
                 + "each connection reads all views, so there is none for an entity."
         }
+        isWanted = model.hasReadableViews
         views = model.entities.indices.compactMap { index in
             names[index].map { Schema.View(name: $0, sql: Self.sql(named: $0, of: index, naming)) }
         }
@@ -327,7 +329,7 @@ struct ReadableViews {
             try Self.present(on: connection).map { (FoldedName($0.name), $0) }, uniquingKeysWith: { first, _ in first })
         var staying: Set<FoldedName> = []
         var (taken, missing): ([String], [Schema.View]) = ([], [])
-        for view in views + [Self.jobs] {
+        for view in views + (isWanted ? [Self.jobs] : []) {
             let name = FoldedName(view.name)
             guard let found = present[name] else {
                 missing.append(view)

@@ -202,7 +202,7 @@ package enum LedgerTables {
             "id" TEXT NOT NULL /* given by the client */,
             "hash" BLOB /* of the job's content */,
             "failed" INTEGER NOT NULL /* boolean: 0 or 1 */,
-            "ended" INTEGER NOT NULL /* time in milliseconds since 1970-01-01 UTC; see _broker_jobs_readable */,
+            "ended" INTEGER NOT NULL /* time in milliseconds since 1970-01-01 UTC */,
             "outcome" TEXT NOT NULL /* JSON */,
             "owner" INTEGER /* number of the user who sent it */
         )
