@@ -176,12 +176,15 @@ extension Completion {
         public var key: String?
         /// The number of occurrences.
         public var count: Int?
+        /// JSON Pointers into the job's message: the first three values of records that are not stored as they were sent.
+        public var paths: [String]
 
-        public init(code: Code, entity: String? = nil, key: String? = nil, count: Int? = nil) {
+        public init(code: Code, entity: String? = nil, key: String? = nil, count: Int? = nil, paths: [String] = []) {
             self.code = code
             self.entity = entity
             self.key = key
             self.count = count
+            self.paths = paths
         }
     }
 
@@ -295,7 +298,8 @@ extension Completion.Warning {
     fileprivate init(_ warning: JSONValue) {
         self.init(
             code: Code(rawValue: warning["code"]?.string ?? ""), entity: warning["entity"]?.string,
-            key: warning["key"]?.string, count: warning.count("count"))
+            key: warning["key"]?.string, count: warning.count("count"),
+            paths: warning["paths"]?.elements.compactMap(\.string) ?? [])
     }
 }
 

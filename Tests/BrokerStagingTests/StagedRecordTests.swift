@@ -139,6 +139,7 @@ import Testing
               "Log": {"ignore": ["trace", "meta.raw"], "attributes":
                 {"kind": {"type": "string", "key": "meta.kind"}, "payload": "transformable",
                  "size": {"type": "integer64", "key": "payload.size"}}},
+              "Open": {"extra": true, "attributes": {"size": "double", "count": "integer64"}},
               "Note": {"attributes": {"text": "string", "city": {"type": "string", "key": "address.city"}}}}}
             """)
     }
@@ -213,6 +214,28 @@ import Testing
         let refusal = #expect(throws: StagingRefusal.self) { try stage(payload, .fail) }
         guard case .fault(let fault) = refusal else { return }
         #expect(fault.code == .unknownKey && fault.path == path && fault.message.contains(key), "\(fault)")
+    }
+
+    @Test func `where unknown keys fail, nothing becomes an extra value`() throws {
+        let rows = try stage(
+            #"{"Open": [{"size": 9007199254740993}, {"count": "x"}, {"size": 1, "y": 2}, {"count": 1}]}"#, .skip)
+        #expect(
+            rows.rejected.map { "\($0.code.rawValue) \($0.path ?? "")" }
+                == ["invalidValue /Open/0/size", "invalidValue /Open/1/count", "unknownKey /Open/2"])
+        #expect(rows.warnings.isEmpty && rows.rowCount == 1)
+    }
+
+    @Test func `a warning about values leads to the first three of them, in whichever part`() throws {
+        let text = #"[[{"count": "1x", "y": 1}, {"count": 2}], [{"count": "3x"}, {"count": []}, {"count": "5x"}]]"#
+        let document = try JSONDocument(parsing: JSONText(copying: Array(text.utf8)))
+        let parts = try document.root.elements.map { records in
+            let entity = staging.plan.model.index(ofEntity: "Open")!
+            let operation = StagingOperation(entity: entity, json: records)
+            return try JobCollection.collections(of: ShortList([operation]), in: document)[0].stage(staging.plan, .fail)
+        }
+        let warning = StagedJobRows.unite(parts, staging.plan).warnings.first { $0.code == .extraValue }
+        #expect(
+            warning?.count == 4 && warning?.paths == ["/0/0/count", "/1/0/count", "/1/1/count"], "\(warning as Any)")
     }
 
     @Test func `where unknown keys fail, records without them are staged`() throws {

@@ -73,7 +73,12 @@ struct JobStream {
     /// - Returns: what is known then. After a signal it waits forever: the signal's thread ends the process.
     mutating func end() async -> JobTally.State {
         try? await settle()
-        if let state = tally.end() { return state }
+        if var state = tally.end() {
+            if state.summary.warnings.count(of: .extraValue) > 0 {
+                state.summary.warnings.model = try? await broker.model()
+            }
+            return state
+        }
         return await withUnsafeContinuation { (_: UnsafeContinuation<JobTally.State, Never>) in }
     }
 }

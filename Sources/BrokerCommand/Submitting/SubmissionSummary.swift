@@ -22,7 +22,7 @@ struct SubmissionSummary {
     private var failed: [(failure: Failure, order: (input: Int, record: Int))] = []
     private var changes: [String: Completion.Changes] = [:]
     private var rejections: [(place: JobPlace, error: Completion.Rejection)] = []
-    private(set) var warnings = WarningCounts()
+    var warnings = WarningCounts()
     /// Jobs that were tried, and not committed.
     private var trials = 0
     private var examples = DryRunExamples()
@@ -45,7 +45,7 @@ struct SubmissionSummary {
             changes[entity, default: Completion.Changes()].add(counts)
         }
         rejections += completion.rejections.map { (place($0.path), $0) }
-        for warning in completion.warnings { warnings.add(warning) }
+        for warning in completion.warnings { warnings.add(warning, at: warning.paths.map(place)) }
     }
 
     /// Notes a line of the input that cannot be read.
@@ -277,38 +277,79 @@ struct DryRunExamples {
 
 /// The warnings of all jobs, each once with the number of its occurrences.
 struct WarningCounts {
-    /// A warning without its count, in the order in which they came first.
+    /// A warning without its count and places, in the order in which they came first.
     private var kinds: [Completion.Warning] = []
-    private var counts: [Completion.Warning: Int] = [:]
+    private var found: [Completion.Warning: (count: Int, places: [JobPlace])] = [:]
+    /// With the types of the attributes; nil where it is not known.
+    var model: ModelDescription?
 
     /// Keys that are printed for one code and entity; the others are counted.
     private static let listedKeys = 10
+    /// Values of an attribute whose places are printed.
+    private static let listedPlaces = 3
 
-    mutating func add(_ warning: Completion.Warning) {
-        var kind = warning
-        kind.count = nil
-        if counts[kind] == nil { kinds.append(kind) }
-        counts[kind, default: 0] += warning.count ?? 1
+    mutating func add(_ warning: Completion.Warning, at places: [JobPlace] = []) {
+        let kind = Completion.Warning(code: warning.code, entity: warning.entity, key: warning.key)
+        if found[kind] == nil { kinds.append(kind) }
+        found[kind, default: (0, [])].count += warning.count ?? 1
+        let known = found[kind]!.places
+        found[kind]!.places += places.filter { $0 != .job && !known.contains($0) }.prefix(
+            Self.listedPlaces - known.count)
     }
 
-    /// One line for each code and entity.
+    /// One line for each code and entity; of values in `_extra`, for each attribute.
     var lines: [String] {
         var groups: [Completion.Warning: [Completion.Warning]] = [:]
         var order: [Completion.Warning] = []
         for kind in kinds {
-            var group = kind
-            group.key = nil
+            let group = Completion.Warning(code: kind.code, entity: kind.entity)
             if groups[group] == nil { order.append(group) }
             groups[group, default: []].append(kind)
         }
-        return order.map { line($0, groups[$0] ?? []) }
+        return order.flatMap { group in
+            let kinds = groups[group] ?? []
+            return group.code == .extraValue ? extraLines(kinds) : [line(group, kinds)]
+        }
     }
 
     func count(of code: Completion.Warning.Code) -> Int {
         kinds.filter { $0.code == code }.reduce(0) { $0 + count($1) }
     }
 
-    private func count(_ kind: Completion.Warning) -> Int { counts[kind] ?? 0 }
+    private func count(_ kind: Completion.Warning) -> Int { found[kind]?.count ?? 0 }
+
+    private func extraLines(_ kinds: [Completion.Warning]) -> [String] {
+        let sorted = sorted(kinds)
+        let lines = sorted.prefix(Self.listedKeys).map { kind in
+            let (entity, key, count) = (kind.entity ?? "object", kind.key ?? "", count(kind))
+            let type = model?.type(of: key, in: entity) ?? "the attribute's type"
+            return
+                "\(Program.counted(count, "value")) of \(entity).\(key) \(count == 1 ? "does" : "do") not fit \(type): kept in "
+                + "_extra\(places(kind)); `broker model retype \(entity).\(key) TYPE` changes the type"
+        }
+        guard sorted.count > lines.count else { return lines }
+        return lines + ["values of \(sorted.count - lines.count) more attributes are in _extra; --json lists them"]
+    }
+
+    /// Where the first values are, of each input by its name.
+    private func places(_ kind: Completion.Warning) -> String {
+        let places = found[kind]?.places ?? []
+        var files: [(name: String, lines: [Int])] = []
+        var others: [String] = []
+        for place in places {
+            guard case .records(_, let name, let line?) = place else {
+                others.append(place.text)
+                continue
+            }
+            if files.last?.name != name { files.append((name, [])) }
+            files[files.count - 1].lines.append(line)
+        }
+        let texts = files.map { file in
+            "\(file.name), line\(file.lines.count == 1 ? "" : "s") \(file.lines.map(String.init).joined(separator: ", "))"
+        }
+        guard !places.isEmpty else { return "" }
+        return " (\((texts + others).joined(separator: "; "))\(count(kind) > places.count ? ", …" : ""))"
+    }
 
     private func line(_ group: Completion.Warning, _ kinds: [Completion.Warning]) -> String {
         let entity = group.entity ?? "object"
@@ -327,9 +368,6 @@ struct WarningCounts {
                 + (hasDot ? " (the model names a key with dots by an array: [\"http.status\"])" : "")
         case .extraKey:
             return "the model does not name these keys of \(entity), and _extra has their values: \(list(kinds))"
-        case .extraValue:
-            return "attributes of \(entity) cannot hold some values, and _extra has these: \(list(kinds)) "
-                + "(`broker model retype` gives them a wider type)"
         case .objectNotFound: return "\(total) \(total == 1 ? "key names" : "keys name") no \(entity)"
         case .deletionSkipped: return "no \(entity) was deleted, because a record was skipped"
         default: return "\(group.code.rawValue), \(Self.times(total))"
@@ -337,9 +375,12 @@ struct WarningCounts {
     }
 
     /// The most frequent ones first.
+    private func sorted(_ kinds: [Completion.Warning]) -> [Completion.Warning] {
+        kinds.enumerated().sorted { (-count($0.element), $0.offset) < (-count($1.element), $1.offset) }.map(\.element)
+    }
+
     private func list(_ kinds: [Completion.Warning]) -> String {
-        let sorted = kinds.enumerated().sorted { (-count($0.element), $0.offset) < (-count($1.element), $1.offset) }
-        let listed = sorted.prefix(Self.listedKeys).map { "\($0.element.key ?? "") \(Self.times(count($0.element)))" }
+        let listed = sorted(kinds).prefix(Self.listedKeys).map { "\($0.key ?? "") \(Self.times(count($0)))" }
         let rest = kinds.count - listed.count
         return listed.joined(separator: ", ") + (rest > 0 ? ", and \(rest) more, which --json lists" : "")
     }
@@ -353,7 +394,23 @@ struct WarningCounts {
                 writer.member("entity", kind.entity)
                 writer.member("key", kind.key)
                 writer.member("count", count(kind))
+                guard let places = found[kind]?.places, !places.isEmpty else { return }
+                writer.array("places") { writer in
+                    for place in places { writer.object { place.writeMembers(to: &$0) } }
+                }
             }
         }
+    }
+}
+
+extension ModelDescription {
+    fileprivate func type(of attribute: String, in entity: String) -> String? {
+        var name: String? = entity
+        // A subentity has the attributes of its parent.
+        while let found = name.flatMap({ entities[$0] }) {
+            if let type = found.attributes[attribute]?.type { return type }
+            name = found.parent
+        }
+        return nil
     }
 }

@@ -46,12 +46,23 @@ package struct Warning: Sendable, Equatable {
     package var entity: String
     package var key: String?
     package var count: Int
+    /// JSON Pointers into the message, of the first values of records that the warning is about.
+    package var paths: [String]
 
-    package init(_ code: Code, entity: String, key: String? = nil, count: Int) {
+    package static let mostPaths = 3
+
+    package init(_ code: Code, entity: String, key: String? = nil, count: Int, paths: [String] = []) {
         self.code = code
         self.entity = entity
         self.key = key
         self.count = count
+        self.paths = paths
+    }
+
+    /// Adds the same warning of a later part.
+    package mutating func add(_ later: Warning) {
+        count += later.count
+        paths += later.paths.prefix(Self.mostPaths - paths.count)
     }
 }
 
@@ -261,6 +272,8 @@ extension Warning {
             writer.member(
                 "key", key.map { $0.utf8.count <= Self.longestKey ? $0 : String($0.unicodeScalars.prefix(64)) + "…" })
             writer.member("count", count)
+            let short = paths.filter { $0.utf8.count <= Self.longestKey }
+            if !short.isEmpty { writer.array("paths") { writer in for path in short { writer.string(path) } } }
         }
     }
 }

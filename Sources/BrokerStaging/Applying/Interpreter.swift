@@ -53,7 +53,7 @@ package final class Interpreter {
     /// By entity name, the number of rejections that are not listed.
     package var unlistedRejections: [String: Int] { reader.staged.rejections.unlisted }
 
-    package var warnings: [Warning] { reader.scanner.warnings() + reader.valueWarnings.warnings(plan.model) }
+    package var warnings: [Warning] { reader.warnings }
 
     /// Returns the fault with the path of the value at that offset.
     package func located(_ fault: Fault, at offset: Int) -> Fault {

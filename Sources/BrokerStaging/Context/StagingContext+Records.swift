@@ -352,9 +352,14 @@ extension StagingContext {
                 guard !isMisplaced else { throw attribute.converter.misplacement(of: value) }
                 let cell = try attribute.converter.convert(meant, arena: &arena)
                 if arena.isInexact || arena.isPadded && entity.extraColumn >= 0 {
-                    if let null = extraCell(value, column, entity, &conversion) { return null }
+                    if entity.takesExtra(of: column) {
+                        guard !collection.refusesUnknownKeys else { throw attribute.converter.inexactness(of: value) }
+                        return extraCell(value, column, entity, &conversion)
+                    }
                     if arena.isPadded {
-                        guard !entity.identity.contains(column) else { throw attribute.converter.padding(of: value) }
+                        guard !entity.identity.contains(column) else {
+                            throw attribute.converter.inexactness(of: value)
+                        }
                         return cell
                     }
                     conversion.notes.append(ValueNote(property: column, code: .inexact))
@@ -365,8 +370,8 @@ extension StagingContext {
                 return cell
             } catch {
                 guard attribute.onInvalid != .fail else {
-                    guard let cell = extraCell(value, column, entity, &conversion) else { throw error }
-                    return cell
+                    guard entity.takesExtra(of: column), !collection.refusesUnknownKeys else { throw error }
+                    return extraCell(value, column, entity, &conversion)
                 }
                 let cell = attribute.onInvalid == .skip ? .absent : try attribute.nullCell(of: entity)
                 conversion.notes.append(ValueNote(property: column, code: .ignoredValue))
@@ -379,14 +384,11 @@ extension StagingContext {
 
     /// Adds a value that the attribute cannot hold to the extra ones.
     ///
-    /// - Returns: the attribute's cell; nil if the record cannot be without the value.
+    /// - Returns: the attribute's cell.
     private mutating func extraCell(
         _ value: JSONValue, _ column: Int, _ entity: EntityPlan, _ conversion: inout RecordConversion
-    ) -> Cell? {
-        guard entity.extraColumn >= 0, !entity.extraPaths[column].isEmpty, !entity.attributes[column].isRequired else {
-            return nil
-        }
-        conversion.notes.append(ValueNote(property: column, code: .extraValue))
+    ) -> Cell {
+        conversion.notes.append(ValueNote(property: column, code: .extraValue, offset: textOffset(of: value)))
         if let node = scanner.misplacedNode(of: value) {
             if conversion.extraNodes.insert(node).inserted {
                 ExtraValues.add(
@@ -586,5 +588,12 @@ extension EntityPlan {
             if isWrapper { return only.value }
         }
         return value
+    }
+}
+
+extension EntityPlan {
+    /// Values that the attribute cannot hold go to `_extra`: a record can be without them.
+    fileprivate func takesExtra(of column: Int) -> Bool {
+        extraColumn >= 0 && !extraPaths[column].isEmpty && !attributes[column].isRequired
     }
 }

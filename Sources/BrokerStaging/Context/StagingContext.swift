@@ -46,6 +46,12 @@ struct StagingContext: ~Copyable {
         arena.workBudget = .staging(collection.textBytes, of: collection.document.text.count)
     }
 
+    /// Where unknown keys are refused, none is in `_extra`.
+    var warnings: [Warning] {
+        scanner.warnings().filter { !collection.refusesUnknownKeys || $0.code != .extraKey }
+            + valueWarnings.warnings(plan.model, in: collection.document)
+    }
+
     /// Memory in bytes of a context besides its counted rows: objects, the first chunks of tables and indexes, and an
     /// entry for each entity and each link table of the model. An estimate for steps of one row.
     static func memory(_ plan: StagingPlan) -> Int {

@@ -66,45 +66,60 @@ package struct Rejection: Sendable {
 }
 
 /// A value that is not stored as it was sent.
-struct ValueNote: Hashable {
+struct ValueNote {
     /// Index of the attribute; for an `ignoredKey`, of the relationship.
     let property: Int
     /// `inexact`, `ignoredValue`, `extraValue` or `ignoredKey`.
     let code: Warning.Code
+    /// Where the value is in the text of the job; nil for a key.
+    var offset: Int?
 }
 
 /// Counts such values of accepted records, and such keys, by entity, property and code.
 struct ValueWarnings {
     private struct Subject: Hashable {
         let entity: Int
-        let note: ValueNote
+        let property: Int
+        let code: Warning.Code
     }
 
-    private var counts: [Subject: Int] = [:]
+    private var found: [Subject: (count: Int, offsets: [Int])] = [:]
 
     mutating func note(entity: Int, _ notes: [ValueNote]) {
-        for note in notes { counts[Subject(entity: entity, note: note), default: 0] += 1 }
+        for note in notes {
+            let subject = Subject(entity: entity, property: note.property, code: note.code)
+            found[subject, default: (0, [])].count += 1
+            guard let offset = note.offset, found[subject]!.offsets.count < Warning.mostPaths else { continue }
+            found[subject]!.offsets.append(offset)
+        }
     }
 
     /// Returns one warning for each property and code, in the order of the model.
-    func warnings(_ model: Model) -> [Warning] {
-        let sorted = counts.sorted { left, right in
-            (left.key.entity, left.key.note.property, left.key.note.code.rawValue)
-                < (right.key.entity, right.key.note.property, right.key.note.code.rawValue)
+    ///
+    /// - Parameter document: the job, in which the first values have their paths.
+    func warnings(_ model: Model, in document: JSONDocument) -> [Warning] {
+        guard !found.isEmpty else { return [] }
+        let offsets = Set(found.values.flatMap(\.offsets)).sorted()
+        let paths = Dictionary(uniqueKeysWithValues: zip(offsets, ValuePaths(in: document).paths(of: offsets)))
+        let sorted = found.sorted { left, right in
+            (left.key.entity, left.key.property, left.key.code.rawValue)
+                < (right.key.entity, right.key.property, right.key.code.rawValue)
         }
-        return sorted.map { subject, count in
-            let (entity, note) = (model.entities[subject.entity], subject.note)
+        return sorted.map { subject, values in
+            let entity = model.entities[subject.entity]
             let name =
-                note.code == .ignoredKey
-                ? entity.relationships[note.property].name : entity.attributes[note.property].name
-            return Warning(note.code, entity: entity.name, key: name, count: count)
+                subject.code == .ignoredKey
+                ? entity.relationships[subject.property].name : entity.attributes[subject.property].name
+            return Warning(
+                subject.code, entity: entity.name, key: name, count: values.count,
+                paths: values.offsets.compactMap { paths[$0] })
         }
     }
 }
 
 /// JSON Pointers (RFC 6901) of values, found by their offsets in one walk over the document.
 ///
-/// Only faults need paths, so staging stores offsets and builds no other paths.
+/// Only faults and warnings need paths, so staging stores offsets and builds no other paths.
 struct ValuePaths {
     private let document: JSONDocument
 

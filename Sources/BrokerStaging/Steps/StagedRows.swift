@@ -18,7 +18,7 @@ package final class StagedPart: @unchecked Sendable {
     init(_ context: consuming StagingContext) {
         collections = ShortList(context.collection)
         patternWork = context.arena.workBudget.spent
-        warnings = context.scanner.warnings() + context.valueWarnings.warnings(context.plan.model)
+        warnings = context.warnings
         memory = context.arena.memory.map { ShortList($0) } ?? []
         content = context.staged
     }
@@ -226,7 +226,7 @@ private struct PartTranslation {
             whole.warnings.enumerated().map { (key(of: $1), $0) }, uniquingKeysWith: { first, _ in first })
         for warning in part.warnings {
             if let index = indices[key(of: warning)] {
-                whole.warnings[index].count += warning.count
+                whole.warnings[index].add(warning)
             } else {
                 indices[key(of: warning)] = whole.warnings.count
                 whole.warnings.append(warning)

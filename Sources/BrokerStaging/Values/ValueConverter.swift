@@ -235,10 +235,10 @@ extension ValueConverter {
         ValueFault(Self.misplaced(value, self.name))
     }
 
-    @inline(never) func padding(of value: JSONValue) -> ValueFault {
+    @inline(never) func inexactness(of value: JSONValue) -> ValueFault {
         ValueFault(
-            "\(Self.shown(value)) is no exact value of the identity \"\(self.name)\": its number has no plus and no leading zeros, and "
-                + "would name the object of another text; string keeps the text")
+            "\(Self.shown(value)) does not fit attribute \"\(self.name)\" exactly, which is \(self.type.rawValue); string keeps "
+                + "the text")
     }
 
     static func misplaced(_ value: JSONValue, _ name: String) -> String {

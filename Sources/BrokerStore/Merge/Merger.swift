@@ -284,7 +284,7 @@ struct ReportedFaults {
         }
         // A job of few steps reports each key once; comparing many warnings with each other would take too long.
         if let known, warnings.count <= Self.maximumCompared {
-            warnings[known].count += warning.count
+            warnings[known].add(warning)
         } else {
             warnings.append(warning)
         }
