@@ -144,11 +144,16 @@ import Testing
             # records without identity
             {"Line": [{"text": "a", "n": 1}, {"text": "b"}, {"text": [1], "n": 2}]}
             lines :: a|{"n":1}, b|NULL, NULL|{"n":2,"text":[1]}
-            {"Line": {"n": 1}} => noKnownKey /Line
+            # also those of which the model names no key
+            {"Line": {"n": 3}}
+            lines :: NULL|{"n":3}
+            {"Item": {"b": 1}} => missingIdentity /Item
             # what a fetch prints is read again
             {"Item": {"id": 3, "_extra": {"a": 1, "amount": "x"}, "amount": null}}
             SELECT amount, _extra FROM Item WHERE id = 3 :: NULL|{"a":1,"amount":"x"}
-            {"Item": {"id": 3, "_extra": null}}
+            {"Item": {"id": 3, "_extra": "{\"b\": 2}"}}
+            SELECT amount, _extra FROM Item WHERE id = 3 :: NULL|{"a":1,"amount":"x","b":2}
+            {"Item": {"id": 3, "b": null, "_extra": null}}
             {"Item": {"id": 3, "_extra": 7}}
             SELECT amount, _extra FROM Item WHERE id = 3 :: NULL|{"_extra":7,"a":1,"amount":"x"}
             """#))

@@ -3,6 +3,7 @@ import Broker
 import BrokerClient
 import BrokerCommandLine
 import BrokerJSON
+import BrokerModel
 
 struct FetchCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -137,12 +138,13 @@ struct FetchCommand: AsyncParsableCommand {
     }
 
     private func print(_ queries: [(key: String?, query: Query)], from broker: BrokerClient) async throws {
+        let isOfColumns = [.table, .csv].contains(format.chosen) && selectedNames.isEmpty
+        let paths = isOfColumns ? ColumnPaths(entities: try await broker.model().entities, isLocal: local) : nil
         // A table of whole objects begins with these: where it has no room, its last columns are omitted.
-        let leading =
-            format.chosen == .table && selectedNames.isEmpty
-            ? LeadingColumns(entities: try await broker.model().entities, isLocal: local)
-                .paths(of: fetchedEntity, including: include) : []
-        var printer = FetchPrinter(format.chosen, selection: selectedNames, leading: leading)
+        let leading = format.chosen == .table ? paths?.leading(of: fetchedEntity, including: include) : nil
+        let lasting = format.chosen == .csv ? paths?.extra(of: fetchedEntity, including: include) : nil
+        var printer = FetchPrinter(
+            format.chosen, selection: selectedNames, leading: leading ?? [], lasting: lasting ?? [])
         var missing: [String] = []
         for (key, query) in queries {
             let before = printer.count
@@ -190,32 +192,52 @@ struct FetchCommand: AsyncParsableCommand {
     }
 }
 
-/// The values that come first in a table of whole objects.
-private struct LeadingColumns {
+/// The paths of values that have columns of whole objects, whichever objects there are.
+private struct ColumnPaths {
     let entities: [String: ModelDescription.Entity]
     /// The objects have the model's own names.
     let isLocal: Bool
 
     /// The paths of the identity; then, for each path of relationships, those of the identities on it, and its beginning,
     /// which is that of all its values.
-    func paths(of entity: String, including relationships: [String]) -> [String] {
-        identity(of: entity) + relationships.flatMap { included(Substring($0), of: entity) }
+    func leading(of entity: String, including relationships: [String]) -> [String] {
+        identity(of: entity)
+            + relationships.flatMap { path in
+                let included = included(path, of: entity)
+                return included.flatMap { step in identity(of: step.entity).map { "\(step.path).\($0)" } }
+                    + included.prefix(1).map(\.path)
+            }
     }
 
-    private func included(_ path: Substring, of entity: String) -> [String] {
-        var entity = entity
-        var prefix = ""
-        var identities: [String] = []
-        var beginning: String?
-        for name in path.split(separator: ".") {
-            guard let relationship = first(of: entity, { $0.relationships[String(name)] }) else { break }
-            prefix += keys(String(name), relationship.key)[0]
-            entity = relationship.entity
-            beginning = beginning ?? prefix
-            prefix += "."
-            identities += identity(of: entity).map { prefix + $0 }
+    /// Those of `_extra`, which later objects may have and the first ones not.
+    func extra(of entity: String, including relationships: [String]) -> [String] {
+        let own = hasExtra(entity) ? [Attribute.extraName] : []
+        return relationships.reduce(into: own) { paths, path in
+            // The objects of a to-many relationship are one value.
+            for step in included(path, of: entity).prefix(while: { !$0.isToMany }) where hasExtra(step.entity) {
+                let extra = "\(step.path).\(Attribute.extraName)"
+                if !paths.contains(extra) { paths.append(extra) }
+            }
         }
-        return identities + (beginning.map { [$0] } ?? [])
+    }
+
+    /// The entity, or one above or below it, has `_extra`.
+    private func hasExtra(_ entity: String) -> Bool {
+        entities.contains { name, found in
+            found.extra == true && (lineage(of: entity).contains(name) || lineage(of: name).contains(entity))
+        }
+    }
+
+    /// The relationships of a path, each with the path of its values and its destination.
+    private func included(_ path: String, of entity: String) -> [(path: String, entity: String, isToMany: Bool)] {
+        var steps: [(path: String, entity: String, isToMany: Bool)] = []
+        for name in path.split(separator: ".") {
+            let last = steps.last
+            guard let found = first(of: last?.entity ?? entity, { $0.relationships[String(name)] }) else { break }
+            let prefix = last.map { $0.path + "." } ?? ""
+            steps.append((prefix + keys(String(name), found.key)[0], found.entity, found.toMany ?? false))
+        }
+        return steps
     }
 
     private func identity(of entity: String) -> [String] {
@@ -231,11 +253,20 @@ private struct LeadingColumns {
 
     /// The value of the entity, or else of the nearest entity above it that has one.
     private func first<Value>(of entity: String, _ value: (ModelDescription.Entity) -> Value?) -> Value? {
-        var next = entities[entity]
-        while let entity = next {
-            if let value = value(entity) { return value }
-            next = entity.parent.flatMap { entities[$0] }
+        for name in lineage(of: entity) {
+            if let found = entities[name].flatMap(value) { return found }
         }
         return nil
+    }
+
+    /// The entity, and those above it, from below.
+    private func lineage(of entity: String) -> [String] {
+        var names: [String] = []
+        var next: String? = entity
+        while let name = next {
+            names.append(name)
+            next = entities[name]?.parent
+        }
+        return names
     }
 }

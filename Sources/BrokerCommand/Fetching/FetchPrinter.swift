@@ -12,6 +12,8 @@ struct FetchPrinter {
     private let selection: [String]
     /// Paths of values whose columns come first.
     private let leading: [String]
+    /// Paths of values that have columns, also where no object has them.
+    private let lasting: [String]
     /// What is counted.
     private let noun: String
     private(set) var count = 0
@@ -19,7 +21,10 @@ struct FetchPrinter {
     private var columns: FetchedColumns?
     private var layout: TableLayout?
 
-    init(_ format: FetchFormat, selection: [String], leading: [String], noun: String = "object") {
+    init(
+        _ format: FetchFormat, selection: [String], leading: [String], lasting: [String] = [], noun: String = "object"
+    ) {
+        self.lasting = lasting
         self.noun = noun
         self.format = format
         self.selection = selection
@@ -89,7 +94,8 @@ struct FetchPrinter {
         let isFirst = columns == nil
         var columns =
             columns
-            ?? (selection.isEmpty ? FetchedColumns(of: rows, leading: leading) : FetchedColumns(names: selection))
+            ?? (selection.isEmpty
+                ? FetchedColumns(of: rows, leading: leading, lasting: lasting) : FetchedColumns(names: selection))
         let lines = rows.map { columns.line($0) }
         self.columns = columns
         guard !columns.names.isEmpty else { return "" }
@@ -172,7 +178,7 @@ struct FetchedColumns {
         places = Dictionary(names.enumerated().map { (Array($1.utf8), $0) }, uniquingKeysWith: { first, _ in first })
     }
 
-    init(of rows: [[FetchedCell]], leading: [String] = []) {
+    init(of rows: [[FetchedCell]], leading: [String] = [], lasting: [String] = []) {
         var names: [String] = []
         var known: Set<[UInt8]> = []
         /// The beginnings of paths: a nested object that is null in some rows needs no column.
@@ -188,6 +194,7 @@ struct FetchedColumns {
             }
         }
         names = names.filter { outer.isDisjoint(with: [Array($0.utf8)]) || withValue.contains(Array($0.utf8)) }
+        names += lasting.filter { !known.contains(Array($0.utf8)) }
         let ranks = names.map { name in
             leading.firstIndex { name.utf8.elementsEqual($0.utf8) || name.utf8.starts(with: "\($0).".utf8) }
                 ?? leading.count

@@ -1,5 +1,6 @@
 import BrokerCommandLine
 import BrokerJSON
+import BrokerModel
 
 /// The widths of a table's columns, chosen by the first rows.
 ///
@@ -129,13 +130,14 @@ struct FetchedCell {
         text = value.isNull ? "" : String(decoding: value.bytes, as: UTF8.self)
     }
 
-    /// The values of an object: those of nested objects by their paths.
+    /// The values of an object: those of nested objects by their paths. `_extra`, whose keys may be any, is one, as JSON.
     static func cells(of object: JSONValue) -> [FetchedCell] { cells(of: object, "") }
 
     private static func cells(of object: JSONValue, _ path: String) -> [FetchedCell] {
         object.members.flatMap { key, value in
             let name = path + String(decoding: key.bytes, as: UTF8.self)
-            return value.kind == .object ? cells(of: value, name + ".") : [FetchedCell(name, value)]
+            let isNested = value.kind == .object && !key.bytes.elementsEqual(Attribute.extraName.utf8)
+            return isNested ? cells(of: value, name + ".") : [FetchedCell(name, value)]
         }
     }
 

@@ -79,7 +79,9 @@ final class ShapeReading {
     /// The values of an entity's objects, those of nested objects without identity among them.
     func leaves(of shape: ObjectShape) -> [ModelLeaf] {
         var leaves: [ModelLeaf] = []
-        for (key, property) in zip(shape.keys, shape.properties) {
+        // What a fetch prints of `_extra` goes there again.
+        for (key, property) in zip(shape.keys, shape.properties) where shape.known != nil || key != Attribute.extraName
+        {
             let found = self.leaves(at: [key], property, of: shape.known)
             if leaves.count + found.count > Self.mostColumns, found.count > 1 {
                 leaves.append(ModelLeaf(path: [key], property: property, form: .json("an object with very many keys")))

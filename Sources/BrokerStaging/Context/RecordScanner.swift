@@ -84,8 +84,9 @@ struct RecordScanner: ~Copyable {
         if let record { scan(record, 0, entity, base, apartFrom: nested?.key) }
         if let nested, let nesting = entity.nesting { scan(nested.value, nesting.node, entity, base) }
         if !misplacedValues.isEmpty { takeMisplacedLinks(entity, base) }
-        // The key of a nested record is one of its values.
-        hasOnlyUnknownKeys = firstUnknownKey != nil && knownKeyCount == 0 && nested == nil
+        // The key of a nested record is one of its values, and `_extra` takes any.
+        hasOnlyUnknownKeys =
+            firstUnknownKey != nil && knownKeyCount == 0 && nested == nil && entity.extraColumn < 0
         return base
     }
 

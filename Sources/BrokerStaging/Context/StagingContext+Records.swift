@@ -409,7 +409,12 @@ extension StagingContext {
     ) {
         let column = entity.extraColumn
         let fetched = value(of: entity.attributes[column], column, source, entity)
-        let count = scanner.extraKeys.count + (fetched.map { $0.members.reduce(0) { count, _ in count + 1 } } ?? 0)
+        // In CSV it is text.
+        let text = fetched.flatMap { $0.kind == .string ? $0.string : nil }
+        let read = text.flatMap { JSONDocument(extra: Array($0.utf8)) }
+        defer { withExtendedLifetime(read) {} }
+        let object = [fetched, read?.root].lazy.compactMap { $0 }.first { $0.kind == .object }
+        let count = scanner.extraKeys.count + (object.map { $0.members.reduce(0) { count, _ in count + 1 } } ?? 0)
         guard count <= ExtraValues.mostKeys else {
             let tooMany = fault(
                 .validationFailed,
@@ -419,12 +424,10 @@ extension StagingContext {
             return note(tooMany, at: textOffset(of: record), in: record, source, &conversion)
         }
         var values = scanner.extraKeys.map { (path: entity.extraPath(to: $0.node, $0.key), value: $0.value) }
-        if let fetched {
-            if fetched.kind == .object {
-                values += fetched.members.map { (entity.extraPath(to: 0, $0.key), $0.value) }
-            } else {
-                values.append((ExtraValues.path([Attribute.extraName]), fetched))
-            }
+        if let object {
+            values += object.members.map { (entity.extraPath(to: 0, $0.key), $0.value) }
+        } else if let fetched {
+            values.append((ExtraValues.path([Attribute.extraName]), fetched))
         }
         for (path, value) in values {
             let text = value.isNull ? nil : CompactJSON.text(of: value, arena: &arena)
