@@ -125,7 +125,7 @@ import Testing
 
     @Test func `a table needs no quotes in SQL`() throws {
         let model = try infer("Order", #"[{"id": 1, "index": {"id": 2}}]"#).model
-        #expect(model.entities.map { "\($0.name) \($0.table)" } == ["Order Orders", "Index Indexes"])
+        #expect(model.entities.map { "\($0.name) \($0.table)" } == ["Order Orders", "Index Indices"])
         let taken = try infer("Order", #"[{"id": 1, "orders_": {"id": 2}}]"#).model
         #expect(taken.entities[0].table == "Orders")
     }

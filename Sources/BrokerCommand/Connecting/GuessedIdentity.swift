@@ -14,6 +14,8 @@ import BrokerModelSources
 struct GuessedIdentity {
     private let entity: Entity
     private let root: String
+    private let store: String
+    private let mayReject: Bool
     /// The first records, JSON.
     private var first: [[UInt8]] = []
     private var firstBytes = 0
@@ -30,9 +32,15 @@ struct GuessedIdentity {
 
     /// Nil unless the entity's identity is a guess.
     ///
-    /// - Parameter identities: those that a person names, which are no guesses.
-    init?(of name: String, in model: Model, identities: [String: [String]], root: String? = nil) {
+    /// - Parameters:
+    ///   - identities: those that a person names, which are no guesses.
+    ///   - mayReject: a record without an identity is rejected by itself.
+    init?(
+        of name: String, in model: Model, identities: [String: [String]], store: String, mayReject: Bool,
+        root: String? = nil
+    ) {
         guard let index = model.index(ofEntity: name), identities[name] == nil else { return nil }
+        (self.store, self.mayReject) = (store, mayReject)
         entity = model.entities[index]
         self.root = root ?? name
         guard entity.isIdentityGuessed else { return nil }
@@ -47,9 +55,15 @@ struct GuessedIdentity {
         firstBytes += record.bytes.count
     }
 
-    /// - Throws: when the records that were observed contradict each other.
+    /// - Throws: when the records that were observed contradict each other, or some have no identity.
     func check(_ inference: SampleInference) throws(CommandFailure) {
         try check(inference.contradictions(of: entity))
+        let missing = mayReject ? 0 : inference.missing(of: entity)
+        guard missing > 0 else { return }
+        throw failure(
+            "\(Program.counted(missing, "record")) of this input \(missing == 1 ? "has" : "have") no \(names)",
+            "If another key identifies them: `\(setKey.shellText) KEY`. If none does: load all into another store, "
+                + "with --identity none, which --append says too. To load the others: --on-invalid skip.")
     }
 
     /// - Parameter count: records that contradict others.
@@ -106,17 +120,22 @@ struct GuessedIdentity {
         return document
     }
 
+    private var setKey: [String] { ["broker", "model", "set-key", "--store", store, entity.name] }
+
     private var names: String { entity.identity.map { entity.attributes[$0].name }.joined(separator: " and ") }
 
-    private func failure(_ what: String) -> CommandFailure {
+    /// - Parameter remedy: nil where the objects have other values.
+    private func failure(_ what: String, _ remedy: String? = nil) -> CommandFailure {
         let keys =
             (root.hasSameBytes(as: entity.name) ? "" : "\(entity.name)=")
             + entity.identity.map { entity.attributes[$0].keyPaths[0].joined(separator: ".") }.joined(separator: ",")
+        let others =
+            "If they are to replace the objects: --identity \(keys), once. If they are others: load all into another store, with "
+            + "--identity KEY,KEY, --identity content or --append."
         return CommandFailure(
             .rejected,
-            "\(entity.name) is identified by \(names), which was a guess, and \(what). These records were not loaded. If they "
-                + "are to replace the objects: --identity \(keys), once. If they are others: load all into another store, "
-                + "with --identity KEY,KEY, --identity content or --append.")
+            "\(entity.name) is identified by \(names), which was a guess, and \(what). These records were not loaded. "
+                + (remedy ?? others))
     }
 }
 

@@ -21,10 +21,12 @@ struct InferredModel {
 
     /// Uses the model that the store has or that lies beside it, or infers one, and says so.
     ///
-    /// - Parameter evolves: whether the model is extended; nil extends one that evolves.
+    /// - Parameters:
+    ///   - evolves: whether the model is extended; nil extends one that evolves.
+    ///   - mayReject: records without an identity are rejected, and the others are loaded.
     init(
         of sources: [RecordSource], entity: String, store: String, model: LocalModel?, _ options: InferenceOptions,
-        evolves: Bool? = nil
+        evolves: Bool?, mayReject: Bool
     ) async throws {
         let (identities, ignored) = (options.identities(or: entity), options.ignored(or: entity))
         // Nothing was sent yet, and a large input takes seconds.
@@ -38,18 +40,20 @@ struct InferredModel {
                     .failed,
                     "There is no model, and no record to infer one from. Give --model, or an input with records.")
             }
-            let inferred = try samples.model(identities: identities, ignored: ignored)
+            let inferred = try samples.model(identities: identities, ignored: ignored, options.nameStyle)
             try Self.check(identities, inferred, of: entity)
             (root, mapping) = (samples.root, inferred.mapping)
             let inference = try Inference(inferred, from: samples, file: LocalModel.file(besideStore: store))
             self.model = .inferred(inference)
-            guessed = GuessedIdentity(of: entity, in: inference.plan.model, identities: identities)
+            guessed = GuessedIdentity(
+                of: entity, in: inference.plan.model, identities: identities, store: store, mayReject: mayReject)
             return
         }
         let plan = try model.documentAndPlan().1
         let mayExtend = evolves ?? plan.model.evolves
         if mayExtend, !options.new { try Self.check(entity, against: plan.model, sources) }
-        let guess = GuessedIdentity(of: entity, in: plan.model, identities: identities)
+        let guess = GuessedIdentity(
+            of: entity, in: plan.model, identities: identities, store: store, mayReject: mayReject)
         let known = plan.model.index(ofEntity: entity).map { plan.model.entities[$0].keyPaths } ?? []
         let sources = sources.map { $0.withKeys(known) }
         let samples = try await SampleRecords(
@@ -62,10 +66,12 @@ struct InferredModel {
         var (changes, described) = (ModelExtension(), [(entity: String, text: String)]())
         if mayExtend, samples.inference.recordCount > 0 {
             try Self.check(identities, ignored, against: plan.model)
-            let inferred = try samples.model(identities: identities, ignored: ignored)
+            let inferred = try samples.model(identities: identities, ignored: ignored, options.nameStyle)
             try Self.check(identities, inferred, of: entity)
             for (name, count) in inferred.contradictions {
-                try GuessedIdentity(of: name, in: plan.model, identities: identities, root: entity)?.check(count)
+                try GuessedIdentity(
+                    of: name, in: plan.model, identities: identities, store: store, mayReject: mayReject, root: entity)?
+                    .check(count)
             }
             changes = plan.model.evolves ? inferred.extension : inferred.extension.addingOnly()
             if !options.widen { changes = changes.retainingTypes() }
@@ -344,12 +350,12 @@ struct SampleRecords {
     }
 
     private mutating func look(at source: RecordSource) async throws {
+        var line = ReadingLine(source.name, totalBytes: source.byteCount)
+        defer { line.clear() }
         if source.root == nil, root == nil, inference.recordCount == 0 { root = try await foundRoot(in: source) }
         var source = source
         source.root = source.root ?? root
         isMap = source.root?.isMap ?? false
-        var line = ReadingLine(source.name, totalBytes: source.byteCount)
-        defer { line.clear() }
         try await source.forEachBatch { batch in
             for record in batch.records { try observe(record) }
             line.update(bytes: batch.bytesRead, records: inference.recordCount)
@@ -449,7 +455,9 @@ struct SampleRecords {
     }
 
     /// The model, and what identifies its objects.
-    func model(identities: [String: [String]], ignored: [String: [String]]) throws -> InferenceResult {
+    func model(
+        identities: [String: [String]], ignored: [String: [String]], _ style: NameStyle?
+    ) throws -> InferenceResult {
         guard !inference.isTooWide else {
             let (count, most) = (inference.recordCount, SampleInference.mostRecordKeys)
             throw CommandFailure(
@@ -461,7 +469,7 @@ struct SampleRecords {
                         + "and a table has no more columns. If the keys are values, jq 'to_entries' makes them values; else "
                         + "give --model, with the keys that count.")
         }
-        let inferred = inference.model(identities: identities, ignored: ignored, extending: model)
+        let inferred = inference.model(identities: identities, ignored: ignored, extending: model, style)
         guard inferred.hasValues || model != nil else {
             throw CommandFailure(
                 .failed,

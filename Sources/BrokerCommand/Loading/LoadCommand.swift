@@ -34,14 +34,6 @@ struct LoadCommand: AsyncParsableCommand {
     @Flag(help: "Try it: say what it would change, and change nothing. Each page is tried by itself.")
     var dryRun = false
 
-    @Flag(
-        inversion: .prefixedNo,
-        help: """
-            With --store, extend the store's model by what the first page has more. Default: if the model was inferred and \
-            not edited.
-            """)
-    var evolve: Bool?
-
     @Flag(help: "Print the result as JSON.")
     var json = false
 
@@ -61,7 +53,7 @@ struct LoadCommand: AsyncParsableCommand {
             try requests.check(PageRequest(url, body: requests.body()))
         }
         try records.checkSync()
-        try records.reading.checkInference(connection, further: evolve == true ? ["--evolve"] : [])
+        try records.reading.checkInference(connection)
         if records.sync, requests.since != nil {
             throw ValidationError(
                 "--sync deletes what no page names, and with --since pages name what is new; give one.")
@@ -77,6 +69,7 @@ struct LoadCommand: AsyncParsableCommand {
         let isAsBefore = inferred == nil && records.reading.mayInfer(connection)
         let model = isAsBefore ? try connection.storedModel()?.documentAndPlan().1.model : nil
         let mapping = model.flatMap { $0.keyMapping(of: records.reading.entity ?? "") }
+        let rejects = try records.rejects.map { try RejectsFile($0, appends: false) }
         let hasExtraKeys = try await connection.connected(
             "broker load", makesStore: true, isDryRun: dryRun, inferred: inferred,
             onInterruption: { Program.report("broker: interrupted; \(Self.continuation)") }
@@ -93,13 +86,15 @@ struct LoadCommand: AsyncParsableCommand {
             let root = isAsBefore ? known.first?.root.flatMap { RecordRoot($0) } : inferred?.root
             var run = LoadRun(
                 self, broker, client, dryRun ? nil : bookmarks, entity: entity, root: root,
-                mapping: isAsBefore ? mapping : inferred?.mapping, guessed: inferred?.guessed)
+                mapping: isAsBefore ? mapping : inferred?.mapping, guessed: inferred?.guessed,
+                rejects)
             try await run.run(known.requests, first, unless: known.first?.version)
             return run.hasExtraKeys
         }
         // Where all pages are as the first one was, the store's model reads them.
         guard hasExtraKeys, !dryRun, records.reading.mayInfer(connection) else { return }
-        await InferredModel.promote(connection, evolves: evolve, readsTexts: records.format.type?.readsTexts ?? false)
+        await InferredModel.promote(
+            connection, evolves: records.reading.evolves, readsTexts: records.format.type?.readsTexts ?? false)
     }
 
     /// The same command: what the store has of a page is found by its bookmark, or record by record.
@@ -185,7 +180,7 @@ struct LoadCommand: AsyncParsableCommand {
         let source = records.source(of: page, body, root: nil, maximumBytes: requests.maxBytes.bytes)
         return try await InferredModel(
             of: [source], entity: entity, store: store, model: try connection.storedModel(), reading.inference,
-            evolves: evolve)
+            evolves: reading.evolves, mayReject: reading.onInvalid == .skip)
     }
 }
 
@@ -214,10 +209,6 @@ struct LoadRequestOptions: ParsableArguments {
 
     @Option(help: .value("name", "A parameter that counts records, such as offset, until a page has none."))
     var offsetParameter: String?
-
-    // The older name of --cursor NAME=PATH.
-    @Option(help: ArgumentHelp("", visibility: .private))
-    var nextParameter: String?
 
     @Option(
         help: ArgumentHelp(
@@ -292,9 +283,6 @@ struct LoadRequestOptions: ParsableArguments {
         try checkRange("--max-wait", maxWait, in: .seconds(0)...TimeSpan.seconds(86_400))
         try checkRange("--max-bytes", maxBytes, in: 1...ByteSize(1 << 40))
         try checkRange("--request-timeout", requestTimeout, in: .seconds(1)...TimeSpan.seconds(86_400))
-        if nextPath == nil, nextParameter != nil {
-            throw ValidationError("--next-parameter takes the value that --next leads to; give --next, too.")
-        }
         let given = [
             ("--next", nextPath), ("--cursor", cursor), ("--page-parameter", pageParameter),
             ("--offset-parameter", offsetParameter),
@@ -324,10 +312,7 @@ struct LoadRequestOptions: ParsableArguments {
     }
 
     var rule: PageRule {
-        if let nextPath {
-            let path = PageRule.KeyPath(nextPath)
-            return nextParameter.map { .cursor(parameter: $0, path) } ?? .url(path)
-        }
+        if let nextPath { return .url(PageRule.KeyPath(nextPath)) }
         if let cursor = cursor.flatMap({ try? Assignment($0) }) {
             let last = "@last."
             return cursor.path.hasPrefix(last)
@@ -386,6 +371,14 @@ struct LoadRecordOptions: ParsableArguments {
     var maxDelete: Job.DeletionLimit?
 
     @OptionGroup var format: RecordFormatOptions
+
+    @Option(
+        help: ArgumentHelp(
+            """
+            Write each record that is rejected, or that makes a job fail, to this new file: a line of JSON with the \
+            record, code, message, page and line.
+            """, valueName: "file"), completion: .file())
+    var rejects: String?
 
     mutating func validate() throws {
         if !sync, selection.format != nil || maxDelete != nil {

@@ -38,9 +38,10 @@ struct LoadRun {
     /// Why the last page of a list may not be the last one.
     private var doubts: [String] = []
     /// The records of the trial of a sync, which is one job.
-    private var trial = GatheredRecords()
+    private var trial: GatheredRecords
     /// Nil unless the records' identity is a guess; then also those of all pages.
     private let guessed: GuessedIdentity?
+    private let rejects: RejectsFile?
     private var observed: SampleInference?
 
     /// The pages of one list, as far as they were read.
@@ -55,9 +56,10 @@ struct LoadRun {
 
     init(
         _ command: LoadCommand, _ broker: BrokerClient, _ client: PageClient, _ bookmarks: LoadBookmarks?,
-        entity: String, root: RecordRoot?, mapping: String?, guessed: GuessedIdentity?
+        entity: String, root: RecordRoot?, mapping: String?, guessed: GuessedIdentity?, _ rejects: RejectsFile?
     ) {
-        self.guessed = guessed
+        (self.guessed, self.rejects) = (guessed, rejects)
+        trial = GatheredRecords(keepsTexts: rejects != nil)
         observed = guessed.map { SampleInference(entity: entity, givenKeys: $0.keys) }
         self.command = command
         self.client = client
@@ -65,7 +67,7 @@ struct LoadRun {
         self.entity = entity
         self.root = root
         self.mapping = mapping
-        let tally = JobTally { [reading = command.records.reading] code, status in
+        let tally = JobTally(rejects: rejects) { [reading = command.records.reading] code, status in
             switch code {
             case .tooManyDeletions?: " --max-delete is the limit."
             case .unmappable? where reading.entity == nil && reading.mapping == nil && reading.path == nil:
@@ -106,6 +108,7 @@ struct LoadRun {
             if state.summary.jobs > 0 { try state.summary.say(isTrial: command.dryRun) }
             try Program.say("\(Program.counted(pages, "page")) read, \(unchanged) of them unchanged")
         }
+        if let rejects, !rejects.finish() { throw CommandFailure(.failed) }
         if state.status != .success { throw CommandFailure(state.status) }
     }
 
@@ -268,7 +271,7 @@ struct LoadRun {
         try await checkIdentity(loaded)
         let deletion = bookmarks?.deletion(ofPageFor: request)
         let isTrial = command.dryRun && command.records.sync
-        var gathered = isTrial ? trial : GatheredRecords()
+        var gathered = isTrial ? trial : GatheredRecords(keepsTexts: rejects != nil)
         gathered.begin(request.description)
         let before = gathered.total
         var digest = RecordDigest()

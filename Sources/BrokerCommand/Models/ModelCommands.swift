@@ -257,7 +257,7 @@ struct ModelImportCommand: AsyncParsableCommand {
         }
         samples.reportRoot()
         let inferred = try samples.model(
-            identities: inference.identities(or: entity), ignored: inference.ignored(or: entity))
+            identities: inference.identities(or: entity), ignored: inference.ignored(or: entity), inference.nameStyle)
         try Program.say(inferred.document.root, isCompact: json)
     }
 }

@@ -8,10 +8,15 @@ struct ReadingLine {
     private let isShown = TerminalLine.isShown
     private var lastDrawn = ContinuousClock.now
 
-    /// So much is read before it is shown: small inputs need no line.
+    /// So long is read before it is shown: small inputs need no line.
     private static let patience = Duration.milliseconds(200)
+    /// A file of that size is shown at once.
+    private static let largeBytes = 16 << 20
 
-    init(_ name: String, totalBytes: Int? = nil) { (self.name, self.totalBytes) = (name, totalBytes) }
+    init(_ name: String, totalBytes: Int? = nil) {
+        (self.name, self.totalBytes) = (name, totalBytes)
+        if totalBytes ?? 0 >= Self.largeBytes { Self.draw("reading \(name)") }
+    }
 
     mutating func update(bytes: Int, records: Int) {
         let now = ContinuousClock.now

@@ -231,6 +231,8 @@ extension RecordFormat: ExpressibleByArgument {}
 
 extension RaggedRows: ExpressibleByArgument {}
 
+extension NameStyle: ExpressibleByArgument {}
+
 extension CSVDelimiter: ExpressibleByArgument {
     public init?(argument: String) { self.init(argument) }
 }
@@ -291,11 +293,34 @@ struct InferenceOptions: ParsableArguments {
     @Flag(help: "Where a model is extended: make the entity, although the store has one with nearly that name.")
     var new = false
 
+    @Flag(
+        inversion: .prefixedNo,
+        help: """
+            With --store, extend the store's model by what the input has more: new keys become attributes. Default: if the \
+            model says "evolve", as an inferred one does.
+            """)
+    var evolve: Bool?
+
+    @Option(
+        help: """
+            Where a model is inferred or extended: the names of the tables. snake is customer_order, and plural \
+            customer_orders. Default: that of the entity, CustomerOrder.
+            """)
+    var nameStyle: NameStyle?
+
     var given: [String] {
         [
             ("--identity", !identity.isEmpty), ("--ignore", !ignore.isEmpty), ("--append", append), ("--extra", extra),
-            ("--widen", widen), ("--new", new),
+            ("--widen", widen), ("--new", new), ("--evolve", evolve == true), ("--name-style", nameStyle != nil),
         ].filter(\.1).map(\.0)
+    }
+
+    func check(mayInfer: Bool) throws {
+        guard given.isEmpty || mayInfer else {
+            throw ValidationError(
+                "\(given.joined(separator: " and ")) is for a model that is inferred: give --store and --entity, and no --model."
+            )
+        }
     }
 
     mutating func validate() throws {

@@ -325,17 +325,15 @@ struct SyncCommand: AsyncParsableCommand {
             """, valueName: "file"), completion: .file())
     var rejects: String?
 
+    @OptionGroup var strictness: StrictOptions
+
     @OptionGroup var inference: InferenceOptions
 
-    @Flag(
-        inversion: .prefixedNo,
-        help: """
-            With --store, extend the store's model by what the input has more. Default: if the model was inferred and not \
-            edited.
-            """)
-    var evolve: Bool?
-
     @OptionGroup var input: InputOptions
+
+    private var evolves: Bool? { strictness.evolves(inference.evolve) }
+
+    fileprivate var policy: Job.OnInvalid { strictness.policy(options.onInvalid) }
 
     /// A model of the records may be inferred.
     private var mayInfer: Bool { options.connection.isLocal && options.connection.model.isEmpty }
@@ -344,11 +342,7 @@ struct SyncCommand: AsyncParsableCommand {
         try checkRange("--batch-bytes", batchBytes, in: 1...ByteSize(1 << 30))
         let first = input.files.first.flatMap { access($0, F_OK) == 0 ? nil : $0 }
         if try options.takeEntity(first) { input.files.removeFirst() }
-        let given = inference.given + (evolve == true ? ["--evolve"] : [])
-        guard given.isEmpty || mayInfer else {
-            throw ValidationError(
-                "\(given.joined(separator: " and ")) is for a model that is inferred: give --store, and no --model.")
-        }
+        try inference.check(mayInfer: mayInfer)
         if let id = options.id, !(1...110).contains(id.utf8.count) {
             throw ValidationError("--id must have 1 to 110 bytes, so that the jobs' numbers fit after it.")
         }
@@ -368,7 +362,7 @@ struct SyncCommand: AsyncParsableCommand {
         }
         if inferred != nil, !options.dryRun, state.summary.warnings.count(of: .extraKey) > 0 {
             let readsTexts = sources.contains(where: \.format.readsTexts)
-            await InferredModel.promote(options.connection, evolves: evolve, readsTexts: readsTexts)
+            await InferredModel.promote(options.connection, evolves: evolves, readsTexts: readsTexts)
         }
         try options.end(state, countsRecords: true, rejects)
     }
@@ -379,7 +373,8 @@ struct SyncCommand: AsyncParsableCommand {
         // An input without records has no model to infer, and deletes.
         if empty, model != nil { return nil }
         let inferred = try await InferredModel(
-            of: input.sources, entity: entity, store: store, model: model, inference, evolves: evolve)
+            of: input.sources, entity: entity, store: store, model: model, inference, evolves: evolves,
+            mayReject: policy == .skip)
         guard inferred.mapping == nil else {
             throw CommandFailure(
                 .failed,
@@ -478,7 +473,8 @@ private struct SyncRun {
             json, where: command.selection.predicate, actions: actions,
             part: isAlone ? nil : Job.Operation.SyncPart(id: partID, isLast: isLast))
         let id = command.options.id.map { isAlone ? $0 : "\($0)-\(stream.jobCount + 1)" }
-        let job = command.options.job(action, id: id, command.deletions)
+        var job = command.options.job(action, id: id, command.deletions)
+        (job.onInvalid, job.unknownKeys) = (command.policy, command.strictness.unknownKeys)
         let place = { @Sendable path in records.record(at: path) }
         if isLast, asks { try await OperationOptions.ask(for: job, in: stream, at: place) }
         try await stream.send(job, records, at: place)

@@ -3,6 +3,30 @@ public import Broker
 import BrokerCommandLine
 import Glibc
 
+/// What happens with what the model does not have.
+struct StrictOptions: ParsableArguments {
+    @Option(
+        help: """
+            What happens with a key that the model does not name: it is counted in a warning, and stored in _extra where the \
+            entity has that (warn), or its record is invalid (fail).
+            """)
+    var unknown: Job.UnknownKeys = .warn
+
+    @Flag(
+        help: """
+            Skip records with keys or values that the model, as it is, has no place for but _extra: the same as --on-invalid \
+            skip --unknown fail --no-evolve.
+            """)
+    var strict = false
+
+    var unknownKeys: Job.UnknownKeys { strict ? .fail : unknown }
+
+    func policy(_ given: Job.OnInvalid) -> Job.OnInvalid { strict ? .skip : given }
+
+    /// Whether the store's model is extended; nil where that says so.
+    func evolves(_ given: Bool?) -> Bool? { given ?? (strict ? false : nil) }
+}
+
 /// How the commands that submit any number of jobs read records, and what happens with those that the model does not fit.
 struct ReadingOptions: ParsableArguments {
     @Option(help: "The entity of the records.", completion: .entity)
@@ -19,18 +43,17 @@ struct ReadingOptions: ParsableArguments {
     @Option(help: .value("name", "The model's mapping that reads the payload."))
     var mapping: String?
 
-    @Option(help: "What happens with an invalid record: fail its job, or skip the record.")
-    var onInvalid: Job.OnInvalid = .fail
-
     @Option(
-        help: """
-            What happens with a key that the model does not name: it is ignored and counted in a warning (warn), or \
-            its record is invalid (fail).
-            """)
-    var unknown: Job.UnknownKeys = .warn
+        name: .customLong("on-invalid"), help: "What happens with an invalid record: fail its job, or skip the record.")
+    var givenPolicy: Job.OnInvalid = .fail
+
+    @OptionGroup var strictness: StrictOptions
 
     @Flag(help: "An input without records is no error.")
     var empty = false
+
+    var onInvalid: Job.OnInvalid { strictness.policy(givenPolicy) }
+    var unknown: Job.UnknownKeys { strictness.unknownKeys }
 
     @OptionGroup var inference: InferenceOptions
 
@@ -58,19 +81,16 @@ struct ReadingOptions: ParsableArguments {
             }
     }
 
+    /// Whether the store's model is extended; nil where it says so.
+    var evolves: Bool? { strictness.evolves(inference.evolve) }
+
     /// A model of the records may be inferred.
     func mayInfer(_ connection: ConnectionOptions) -> Bool {
         connection.isLocal && connection.model.isEmpty && entity != nil
     }
 
-    /// - Parameter further: given options, beside those of the inference, that are for a model that is inferred.
-    func checkInference(_ connection: ConnectionOptions, further: [String] = []) throws {
-        let given = inference.given + further
-        guard given.isEmpty || mayInfer(connection) else {
-            throw ValidationError(
-                "\(given.joined(separator: " and ")) is for a model that is inferred: give --store and --entity, and no --model."
-            )
-        }
+    func checkInference(_ connection: ConnectionOptions) throws {
+        try inference.check(mayInfer: mayInfer(connection))
     }
 
     func operation(_ json: RawJSON, inferredMapping: String?, path: String? = nil) -> Job.Operation {

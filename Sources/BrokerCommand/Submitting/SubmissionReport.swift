@@ -330,7 +330,7 @@ extension IndexSet {
 
 extension SubmitCommand {
     private static let flags = [
-        "--evolve", "--no-evolve", "--dry-run", "--check", "--resume", "--json", "--empty", "--with-header",
+        "--evolve", "--no-evolve", "--strict", "--dry-run", "--check", "--resume", "--json", "--empty", "--with-header",
         "--no-header", "--new", "--extra", "--widen", "--append",
     ]
 

@@ -93,14 +93,6 @@ struct SubmitCommand: AsyncParsableCommand {
     @Flag(help: "Print the result as JSON.")
     var json = false
 
-    @Flag(
-        inversion: .prefixedNo,
-        help: """
-            With --store, extend the store's model by what the input has more: new keys, and types that take all \
-            values. Default: if the model was inferred and not edited. An edited model gets additions only.
-            """)
-    var evolve: Bool?
-
     @OptionGroup var input: InputOptions
 
     /// Reads the records where their entity alone does not.
@@ -114,7 +106,7 @@ struct SubmitCommand: AsyncParsableCommand {
         try checkRange("--skip", skip, in: 0...Int.max)
         try checkRange("--take", take, in: 1...Int.max)
         if let first = input.files.first, reading.takesEntity(first) { input.files.removeFirst() }
-        try reading.checkInference(connection, further: evolve == true ? ["--evolve"] : [])
+        try reading.checkInference(connection)
         if id != nil, resume {
             throw ValidationError("--id and --resume contradict each other: --resume makes the ids.")
         }
@@ -144,7 +136,7 @@ struct SubmitCommand: AsyncParsableCommand {
         if reading.mayInfer(connection), let store = connection.store, let entity = reading.entity {
             let samples = try await InferredModel(
                 of: sources, entity: entity, store: store, model: try connection.storedModel(), reading.inference,
-                evolves: evolve)
+                evolves: reading.evolves, mayReject: policy == .skip)
             inferred = samples
             inferredMapping = samples.mapping
             sources = self.sources(root: input.format.root ?? samples.root)
@@ -177,7 +169,7 @@ struct SubmitCommand: AsyncParsableCommand {
         try report.say()
         if inferred != nil, !isDryRun, state.summary.warnings.count(of: .extraKey) > 0 {
             let readsTexts = sources.contains(where: \.format.readsTexts)
-            await InferredModel.promote(connection, evolves: evolve, readsTexts: readsTexts)
+            await InferredModel.promote(connection, evolves: reading.evolves, readsTexts: readsTexts)
         }
         if let rejects, !rejects.finish() { throw CommandFailure(.failed) }
         if report.status != .success { throw CommandFailure(report.status) }

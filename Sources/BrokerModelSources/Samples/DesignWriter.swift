@@ -31,15 +31,19 @@ package struct InferenceResult {
 struct DesignWriter {
     private let design: ModelDesign
     private let readsTexts: Bool
+    private let style: NameStyle?
+    /// Names of tables, in lower case.
+    private var tables: Set<String>
     /// By entity, the names of the attributes of its identity, and those that the model's reader adds.
     private var identityNames: [[String]] = []
     private var identities: [(entity: String, text: String)] = []
     private var changes = ModelExtension()
     private var contradictions: [(entity: String, count: Int)] = []
 
-    init(_ design: ModelDesign, readsTexts: Bool) {
-        self.design = design
-        self.readsTexts = readsTexts
+    init(_ design: ModelDesign, readsTexts: Bool, _ style: NameStyle?) {
+        (self.design, self.readsTexts, self.style) = (design, readsTexts, style)
+        let names = design.model?.model.entities.map(\.table) ?? design.entities.map(\.name)
+        tables = Set(names.map { $0.lowercased() })
     }
 
     consuming func result(of count: Int) -> InferenceResult {
@@ -83,10 +87,14 @@ struct DesignWriter {
     /// The attribute that has the hash of a record.
     private static let contentName = "_content"
 
-    /// The plural, which SQL says without quotes.
-    private func table(for name: String) -> String {
-        let plural = EntityName.plural(name)
-        return design.entities.contains { $0.name.lowercased() == plural.lowercased() } ? name + "_" : plural
+    /// The name of an entity's table, which SQL says without quotes; nil for that of the entity.
+    private mutating func table(for name: String) -> String? {
+        var table = style?.table(of: name) ?? name
+        if EntityName.isReserved(table) { table = style == .plural ? table + "_" : EntityName.plural(table) }
+        guard table != name else { return nil }
+        if tables.contains(table.lowercased()), table.lowercased() != name.lowercased() { table += "_" }
+        tables.insert(table.lowercased())
+        return table
     }
 
     /// The attribute that has the key of a dictionary.
@@ -149,7 +157,7 @@ struct DesignWriter {
         if source.shape.further != nil { text += " Its further keys are not in the model." }
         var entity = DocumentWriter()
         entity.add("description", text)
-        if EntityName.isReserved(source.name) { entity.add("table", table(for: source.name)) }
+        entity.add("table", table(for: source.name))
         if identity.count == 1 { entity.add("identity", identity[0]) }
         if identity.count > 1 { entity.add("identity", identity) }
         if source.identity?.isGuessed ?? false { entity.add("identityGuessed", true) }

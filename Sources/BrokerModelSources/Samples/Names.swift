@@ -56,8 +56,17 @@ enum EntityName {
         return pairs.merging(same.map { ($0, $0) }) { first, _ in first }
     }()
 
+    /// The plural of the last word.
     static func plural(_ name: String) -> String {
-        let word = name.lowercased()
+        let word = words(name).split(separator: "_").last.map(String.init) ?? ""
+        if let plural = irregular.filter({ $0.value == word && $0.key != word }).map(\.key).min() {
+            let isCapital = name.dropLast(word.count - 1).last?.isUppercase ?? false
+            return name.dropLast(word.count) + (isCapital ? plural.prefix(1).uppercased() + plural.dropFirst() : plural)
+        }
+        if irregular[word] == word { return name }
+        if word.hasSuffix("y"), !["ay", "ey", "oy", "uy"].contains(where: word.hasSuffix) {
+            return name.dropLast() + "ies"
+        }
         return ["s", "x", "ch", "sh"].contains(where: word.hasSuffix) ? name + "es" : name + "s"
     }
 
@@ -74,6 +83,27 @@ enum EntityName {
 
     static func camel(_ stem: String) -> String {
         stem.split(separator: "_").map { $0.prefix(1).uppercased() + $0.dropFirst() }.joined()
+    }
+}
+
+/// How the tables of an inferred model are named, for the eyes of SQL alone.
+package enum NameStyle: String, CaseIterable, Sendable {
+    /// `customer_order` of the entity `CustomerOrder`.
+    case snake
+    /// `customer_orders`.
+    case plural
+
+    func table(of entity: String) -> String {
+        let words = EntityName.words(entity)
+        return self == .snake ? words : EntityName.plural(words)
+    }
+
+    /// All tables of the model are named so.
+    func isThat(of model: Model) -> Bool {
+        model.entities.allSatisfy { entity in
+            let table = table(of: entity.name)
+            return entity.parent != nil || entity.table == table || EntityName.isReserved(table)
+        }
     }
 }
 

@@ -360,6 +360,18 @@ final class ObjectShape {
         return properties[part].distinct?.repetitions ?? 0
     }
 
+    /// How many objects have no value for a part of the identity; 0 where its keys are deeper in them.
+    ///
+    /// - Parameter identity: by part, the key paths of its attribute.
+    func missing(of identity: [[[String]]]) -> Int {
+        let counts = identity.map { paths in
+            guard paths.allSatisfy({ $0.count == 1 }) else { return 0 }
+            let values = paths.compactMap { index(of: $0[0]) }.map { properties[$0].count - properties[$0].nulls }
+            return max(0, count - values.reduce(0, +))
+        }
+        return counts.max() ?? 0
+    }
+
     /// The keys that both have.
     func commonKeys(with other: ObjectShape) -> Int {
         let (fewer, more) = keys.count < other.keys.count ? (self, other) : (other, self)

@@ -54,20 +54,30 @@ package struct SampleInference {
         return shape.contradictions(of: entity.identity.map { entity.attributes[$0].recordPaths })
     }
 
+    /// How many records have no value for the identity of an entity of a model, though no person has said that it identifies. What
+    /// may be around a record is none of it.
+    package func missing(of entity: Entity) -> Int {
+        let root = entity.root ?? entity.name.prefix(1).lowercased() + entity.name.dropFirst()
+        guard entity.isIdentityGuessed, !isMap, shape.keys != [root] else { return 0 }
+        return shape.missing(of: entity.identity.map { entity.attributes[$0].recordPaths })
+    }
+
     /// The model, with a `description` on each guess. This ends the inference.
     ///
     /// - Parameters:
     ///   - identities: by entity, the key paths that a person named, or a word of ``GivenIdentity``.
     ///   - ignored: by entity, the key paths that a person ignores.
     ///   - model: the model that the samples extend; nil when there is none.
+    ///   - style: the names of new tables; nil for those of the entities, or as the tables of the model are named.
     package consuming func model(
         identities: [String: [String]] = [:], ignored: [String: [String]] = [:],
-        extending model: Model? = nil
+        extending model: Model? = nil, _ style: NameStyle? = nil
     ) -> InferenceResult {
         let reading = ShapeReading(
             shape, named: entity, given: identities, ignored: ignored, extending: model.map(KnownModel.init))
         let design = ModelDesign(shape, reading, isMap: isMap)
-        return DesignWriter(design, readsTexts: shape.readsTexts).result(of: recordCount)
+        let known = model.flatMap { model in NameStyle.allCases.first { $0.isThat(of: model) } }
+        return DesignWriter(design, readsTexts: shape.readsTexts, style ?? known).result(of: recordCount)
     }
 }
 
