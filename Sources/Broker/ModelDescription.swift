@@ -354,8 +354,9 @@ extension KeyedDecodingContainer {
 public struct ModelMigration: Sendable, Hashable {
     /// In the order of the store's model, then what is new. Empty when the store fits.
     public var changes: [Change]
-    /// The paths of the server's model and of its store; empty and nil of a server that does not name them.
+    /// The paths of the server's model; empty when the server does not name them.
     public var modelFiles: [String]
+    /// The path of the store; nil when the server does not name it.
     public var storeFile: String?
 
     public init(changes: [Change], modelFiles: [String] = [], storeFile: String? = nil) {

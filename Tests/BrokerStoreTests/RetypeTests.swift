@@ -31,9 +31,9 @@ import Testing
             before: #""string""#, after: #""integer64""#,
             values: #"["7", "007", "much", "", null, "9223372036854775808", "1.0"]"#,
             rows: [
-                "7|NULL", "7|NULL", #"NULL|{"v":"much"}"#, #"NULL|{"v":""}"#, "NULL|NULL",
+                "7|NULL", #"NULL|{"v":"007"}"#, #"NULL|{"v":"much"}"#, #"NULL|{"v":""}"#, "NULL|NULL",
                 #"NULL|{"v":"9223372036854775808"}"#, "1|NULL",
-            ], moved: 3),
+            ], moved: 4),
         Case(
             before: #""string""#, after: #"{"type": "date", "format": "dd.MM.yyyy"}"#,
             values: #"["24.09.2012", "2012-09-24T01:02:03Z", "soon"]"#,

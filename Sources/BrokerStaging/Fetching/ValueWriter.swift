@@ -179,7 +179,7 @@ package struct ValueConversion: Sendable {
         do {
             let value = try JSONDocument(fast: JSONText(copying: json(cell)))
             let read = try new.convert(value.root, arena: &arena)
-            body(arena.isInexact ? .null : read)
+            body(arena.isInexact || arena.isPadded ? .null : read)
         } catch {
             body(.null)
         }
