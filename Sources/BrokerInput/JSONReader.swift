@@ -4,8 +4,8 @@ package import BrokerJSON
 /// Divides a stream of JSON into its records, with at most one of them in memory.
 ///
 /// The stream is any number of values one after the other (NDJSON, or without line ends), and the elements of arrays
-/// among them are records, too. A byte order mark may precede a value, and record separators (RFC 7464) may be between
-/// values. The grammar of brackets, keys and commas is checked as the bytes arrive, so that an invalid record is found
+/// among them are records, too. A byte order mark may precede a value, and a comma and record separators (RFC 7464) may be
+/// between values. The grammar of brackets, keys and commas is checked as the bytes arrive, so that an invalid record is found
 /// at its fault, and not at the end of the stream. The contents of numbers, literals and strings are not checked: a
 /// record that may have a fault there is marked, and the parser reports the fault.
 ///
@@ -42,6 +42,8 @@ package struct RecordCutter: RecordReader {
     private var recordPlace: InputPlace?
     /// The record's bytes in the previous pieces.
     private var begun: [UInt8] = []
+    /// A value of the stream has ended, and no comma followed it.
+    private var mayFollowComma = false
     /// The open brackets inside the record.
     private var open: [UInt8] = []
     /// The record may have a fault that only the parser finds: escapes, bytes that are not ASCII, unusual numbers.
@@ -63,7 +65,7 @@ package struct RecordCutter: RecordReader {
     mutating func restart(at position: TextPosition) -> Bool {
         guard arrayPlace == nil else { return false }
         self.position = position
-        (state, recordPlace, begun, open) = (.between, nil, [], [])
+        (state, recordPlace, begun, open, mayFollowComma) = (.between, nil, [], [], false)
         path?.clear()
         return true
     }
@@ -139,6 +141,7 @@ package struct RecordCutter: RecordReader {
     private mutating func takeBetween(_ byte: UInt8) throws(InputFault) -> Bool {
         switch (state, byte) {
         case (.between, 0x1E): break
+        case (.between, UInt8(ascii: ",")) where mayFollowComma: mayFollowComma = false
         case (.between, 0xEF): state = .markBegun
         case (.markBegun, 0xBB): state = .markNearlyWhole
         case (.markNearlyWhole, 0xBF):
@@ -153,7 +156,7 @@ package struct RecordCutter: RecordReader {
             state = .firstElement
         case (.firstElement, UInt8(ascii: "]")), (.afterElement, UInt8(ascii: "]")):
             arrayPlace = nil
-            state = .between
+            (state, mayFollowComma) = (.between, true)
         case (.afterElement, UInt8(ascii: ",")): state = .element
         case (.afterElement, _):
             throw fault("expected a comma or the end of the array after a record, saw \(byte.asSeen)")
@@ -174,7 +177,7 @@ package struct RecordCutter: RecordReader {
             begun = []
         }
         let record = recordPlace ?? place
-        recordPlace = nil
+        (recordPlace, mayFollowComma) = (nil, true)
         state = arrayPlace == nil ? .between : .afterElement
         guard let path else { return try emit(InputRecord(json: json, place: record, isSound: !isDoubtful)) }
         state = path.stateAfterValue
@@ -219,7 +222,7 @@ package struct RecordCutter: RecordReader {
         case (.firstElement, UInt8(ascii: "]")), (.afterElement, UInt8(ascii: "]")),
             (.firstMember, UInt8(ascii: "}")), (.afterMember, UInt8(ascii: "}")):
             if let reason = path?.pop() { throw missing(reason) }
-            state = path?.stateAfterValue ?? .between
+            (state, mayFollowComma) = (path?.stateAfterValue ?? .between, true)
         case (.afterElement, UInt8(ascii: ",")):
             path?.advanceElement()
             state = .element
@@ -402,12 +405,12 @@ package struct RecordCutter: RecordReader {
         var index = start
         // The beginning of a number that another piece began is not available.
         if state == .scalar { isDoubtful = true }
-        var state = state
-        var isObject = open.last == UInt8(ascii: "{")
+        var (state, isObject) = (state, open.last == UInt8(ascii: "{"))
         defer { self.state = state }
         while true {
             // A record that is a single value ends with it.
             if state == .commaOrEnd, open.isEmpty { return index }
+            if state == .string || state == .keyString { index = Self.plainEnd(piece, from: index) }
             guard index < piece.count else { return nil }
             let byte = piece[index]
             switch state {
@@ -455,6 +458,23 @@ package struct RecordCutter: RecordReader {
             }
             index += 1
         }
+    }
+
+    /// Moves over bytes that mean nothing in a string, eight at a time: ASCII, but for control characters, quotes and backslashes.
+    private static func plainEnd(_ piece: UnsafeBufferPointer<UInt8>, from start: Int) -> Int {
+        let ones: UInt64 = 0x0101_0101_0101_0101
+        let bytes = UnsafeRawBufferPointer(piece)
+        var index = start
+        while index + 8 <= bytes.count {
+            let word = UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: index, as: UInt64.self))
+            // The highest bit of the first byte that has a meaning is set, and of none before it.
+            let quotes = (word ^ ones &* 0x22) &- ones
+            let escapes = (word ^ ones &* 0x5C) &- ones
+            let marks = (word | quotes | escapes | (word &- ones &* 0x20)) & ones << 7
+            guard marks == 0 else { return index + marks.trailingZeroBitCount / 8 }
+            index += 8
+        }
+        return index
     }
 
     /// A literal, or a number without an exponent. Of all else the parser decides.

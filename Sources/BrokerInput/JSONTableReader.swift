@@ -150,7 +150,11 @@ struct JSONTableReader: RecordReader {
             index += 1
             if index - first > longestRow { return values }
         }
-        guard index < bytes.count, let after = next(index + 1) else { return isEnd ? values : nil }
+        guard index < bytes.count, var after = next(index + 1) else { return isEnd ? values : nil }
+        if bytes[after] == UInt8(ascii: ",") {
+            guard let following = next(after + 1) else { return isEnd ? values : nil }
+            after = following
+        }
         return bytes[after] == open ? (.rows, false) : bytes[after] == 0x1E ? records : values
     }
 }

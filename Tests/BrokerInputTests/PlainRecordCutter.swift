@@ -24,6 +24,7 @@ struct PlainRecordCutter: RecordReader {
     /// Where the array of records began.
     private var arrayPlace: InputPlace?
     private var record: [UInt8] = []
+    private var mayFollowComma = false
     private var recordPlace: InputPlace?
     /// The brackets that are open inside the record.
     private var open: [UInt8] = []
@@ -71,6 +72,7 @@ struct PlainRecordCutter: RecordReader {
         if Self.isSpace(byte) { return }
         switch (state, byte) {
         case (.between, 0x1E): return
+        case (.between, UInt8(ascii: ",")) where mayFollowComma: mayFollowComma = false
         case (.between, 0xEF): state = .mark(1)
         case (.mark(1), 0xBB): state = .mark(2)
         // The mark at the beginning is no text: columns count after it.
@@ -81,6 +83,7 @@ struct PlainRecordCutter: RecordReader {
             state = .firstElement
         case (.firstElement, UInt8(ascii: "]")), (.afterElement, UInt8(ascii: "]")):
             arrayPlace = nil
+            mayFollowComma = true
             state = .between
         case (.afterElement, UInt8(ascii: ",")): state = .element
         case (.afterElement, _):
@@ -164,6 +167,7 @@ struct PlainRecordCutter: RecordReader {
         if let recordPlace { try emit(InputRecord(json: record, place: recordPlace)) }
         record.removeAll(keepingCapacity: true)
         recordPlace = nil
+        mayFollowComma = true
         state = arrayPlace == nil ? .between : .afterElement
     }
 

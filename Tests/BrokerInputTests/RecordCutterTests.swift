@@ -43,6 +43,18 @@ import Testing
         }
     }
 
+    @Test(arguments: [1, 3, 1 << 16])
+    func `a comma may follow each value of a stream, and no more than one`(pieces: Int) {
+        for (text, records, fault) in [
+            ("{\"a\":1},\n{\"a\":2} ,{\"a\":3},\n", ["{\"a\":1}", "{\"a\":2}", "{\"a\":3}"], nil),
+            ("[1,2],\n[3],", ["1", "2", "3"], nil), ("{},,{}", ["{}"], "expected a record, saw ','"),
+            (",{}", [], "expected a record, saw ','"), ("{},]", ["{}"], "expected a record, saw ']'"),
+        ] as [(String, [String], String?)] {
+            let found = cut(Array(text.utf8), pieces: pieces)
+            #expect(found.records == records && found.fault?.reason == fault, "\(text): \(found)")
+        }
+    }
+
     @Test func `sound records are accepted by a parser, and text that no parser accepts is a fault`() throws {
         var generator = SeededGenerator()
         let tokens = ["[", "]", "{", "}", ",", ":", "1", "\"a\"", "null", " ", "\n"]
@@ -200,6 +212,7 @@ private enum RandomJSON {
         for _ in 0..<Int.random(in: 0...4, using: &generator) {
             space(&text, using: &generator)
             if Int.random(in: 0..<10, using: &generator) == 0 { text.append(0x1E) }
+            if Int.random(in: 0..<10, using: &generator) == 0 { text.append(UInt8(ascii: ",")) }
             value(&text, depth: 0, using: &generator)
         }
         space(&text, using: &generator)
