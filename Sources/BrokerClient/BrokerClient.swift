@@ -58,7 +58,7 @@ public final class BrokerClient: BrokerProtocol {
                 patience: Session.Patience(configuration, firstDelay: firstDelay), beginning: beginning)
             let driver = SessionDriver(
                 session: session, name: configuration.name, frameTime: TimeAmount(limited: configuration.frameTimeout),
-                eventLoop: eventLoops.any(), dialing: dialing, logger: logger)
+                frameLimits: configuration.frameLimits, eventLoop: eventLoops.any(), dialing: dialing, logger: logger)
             driver.start()
             return driver
         }

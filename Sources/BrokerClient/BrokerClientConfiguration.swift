@@ -1,4 +1,4 @@
-internal import BrokerWire
+package import BrokerWire
 public import NIOCore
 
 /// Where a server listens.
@@ -51,6 +51,8 @@ public struct BrokerClientConfiguration: Sendable {
     public var maximumJobsInFlight = 64
     /// The maximum bytes of unanswered frames of a connection: four of the largest.
     public var maximumBytesInFlight = 4 * FrameLimits.largestPayloadCount
+    /// The limits of frames in both directions.
+    package var frameLimits = FrameLimits()
     /// Where connections run; nil for NIO's own group.
     public var eventLoopGroup: (any EventLoopGroup)?
 

@@ -38,7 +38,8 @@ final class SessionDriver: Sendable {
         var nextStream = 0
     }
 
-    let encoders = FrameEncoders()
+    let encoders: FrameEncoders
+    let frameLimits: FrameLimits
     /// The end of the first attempt to connect.
     let welcome = Answer<ServerInformation>()
     /// How long a server's frame may take from its first byte to its last.
@@ -55,9 +56,11 @@ final class SessionDriver: Sendable {
     ///   - name: the client's, for the server's logs.
     ///   - dialing: nil to connect to the session's path.
     init(
-        session: Session, name: String?, frameTime: TimeAmount, eventLoop: any EventLoop, dialing: Dialing? = nil,
-        logger: Logger
+        session: Session, name: String?, frameTime: TimeAmount, frameLimits: FrameLimits = FrameLimits(),
+        eventLoop: any EventLoop, dialing: Dialing? = nil, logger: Logger
     ) {
+        encoders = FrameEncoders(frameLimits)
+        self.frameLimits = frameLimits
         observer = ConnectionObserver(path: session.path, logger)
         self.dialing = dialing ?? .path(session.path)
         self.frameTime = frameTime
@@ -132,7 +135,8 @@ final class SessionDriver: Sendable {
         }
         do {
             let stream = try await StreamConnection.open(
-                dialing, path: path, on: eventLoop, sending: hello + frame, answerTime: answerTime
+                dialing, path: path, on: eventLoop, sending: hello + frame, limits: frameLimits,
+                answerTime: answerTime
             ) { [weak self] in self?.streamEnded(number) }
             let isWanted = state.withLock { state in
                 guard state.session.link != .closed, !(isEndless && state.session.isDraining) else { return false }
@@ -349,14 +353,19 @@ enum Dialing: Sendable {
 final class FrameEncoders: Sendable {
     // In the pool or with one caller, never both, so no two threads touch it at once.
     private final class Slot: @unchecked Sendable {
-        var encoder = FrameEncoder()
+        var encoder: FrameEncoder
+
+        init(_ limits: FrameLimits) { encoder = FrameEncoder(limits: limits) }
     }
 
+    private let limits: FrameLimits
     private let free = Mutex<[Slot]>([])
+
+    init(_ limits: FrameLimits) { self.limits = limits }
 
     func encode(_ content: [UInt8]) throws(BrokerError) -> [UInt8] {
         if let frame = content.withUnsafeBytes({ StoredFrame.encode($0) }) { return frame }
-        let slot = free.withLock { $0.popLast() } ?? Slot()
+        let slot = free.withLock { $0.popLast() } ?? Slot(limits)
         defer { free.withLock { $0.append(slot) } }
         do {
             return try slot.encoder.encode(content)

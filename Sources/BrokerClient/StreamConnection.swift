@@ -27,11 +27,11 @@ final class StreamConnection: Sendable {
     ///   - ended: called when the connection is of no more use.
     /// - Throws: ``/Broker/BrokerError/Code/cannotConnect``
     static func open(
-        _ dialing: Dialing, path: String, on eventLoop: any EventLoop, sending frames: [UInt8], answerTime: TimeAmount?,
-        ended: @escaping @Sendable () -> Void
+        _ dialing: Dialing, path: String, on eventLoop: any EventLoop, sending frames: [UInt8], limits: FrameLimits,
+        answerTime: TimeAmount?, ended: @escaping @Sendable () -> Void
     ) async throws -> StreamConnection {
         let handler = NIOLoopBoundBox.makeBoxSendingValue(
-            StreamHandler(answerTime: answerTime), eventLoop: eventLoop)
+            StreamHandler(limits, answerTime: answerTime), eventLoop: eventLoop)
         let bootstrap = ClientBootstrap(group: eventLoop)
             .channelOption(.autoRead, value: false)
             .channelInitializer { channel in
@@ -77,7 +77,8 @@ private final class StreamHandler: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 
     private var received = ByteBuffer()
-    private var decoder = FrameDecoder()
+    private let limits: FrameLimits
+    private var decoder: FrameDecoder
     private var context: ChannelHandlerContext?
     private var waiting: EventLoopPromise<ServerEnvelope?>?
     private var isClosed = false
@@ -85,7 +86,11 @@ private final class StreamHandler: ChannelInboundHandler {
     private var isPrompt = true
     private var timer: Scheduled<Void>?
 
-    init(answerTime: TimeAmount?) { self.answerTime = answerTime }
+    init(_ limits: FrameLimits, answerTime: TimeAmount?) {
+        self.limits = limits
+        decoder = FrameDecoder(limits: limits)
+        self.answerTime = answerTime
+    }
 
     func handlerAdded(context: ChannelHandlerContext) { self.context = context }
 
@@ -152,7 +157,7 @@ private final class StreamHandler: ChannelInboundHandler {
     private func cutMessage() throws -> ServerEnvelope? {
         var count = 0
         let envelope: ServerEnvelope? = try received.withUnsafeReadableBytes { bytes in
-            guard case .frame(let payload) = try FrameScanner.scan(bytes) else { return nil }
+            guard case .frame(let payload) = try FrameScanner.scan(bytes, limits: limits) else { return nil }
             count = payload.upperBound
             let text = try decoder.decode(UnsafeRawBufferPointer(rebasing: bytes[payload]))
             return try ServerEnvelope.decode(parsing: text)
@@ -189,7 +194,7 @@ final class ConnectionHandler: ChannelInboundHandler {
 
     private let connection: Int
     private let driver: SessionDriver
-    private var decoder = FrameDecoder()
+    private var decoder: FrameDecoder
     private var received: ByteBuffer?
     /// The time at which the incomplete frame began to arrive; nil when there is none.
     private var frameBegin: NIODeadline?
@@ -201,6 +206,7 @@ final class ConnectionHandler: ChannelInboundHandler {
     init(connection: Int, driver: SessionDriver) {
         self.connection = connection
         self.driver = driver
+        decoder = FrameDecoder(limits: driver.frameLimits)
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
@@ -240,7 +246,7 @@ final class ConnectionHandler: ChannelInboundHandler {
         let count = buffer.withUnsafeReadableBytes { bytes in
             var rest = bytes
             do throws(WireError) {
-                while case .frame(let payload) = try FrameScanner.scan(rest) {
+                while case .frame(let payload) = try FrameScanner.scan(rest, limits: driver.frameLimits) {
                     arrivals.append(try arrival(UnsafeRawBufferPointer(rebasing: rest[payload])))
                     rest = UnsafeRawBufferPointer(rebasing: rest[payload.upperBound...])
                 }

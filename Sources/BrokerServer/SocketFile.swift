@@ -287,7 +287,8 @@ package struct ServerOptions: Sendable {
     var silence = TimeAmount.seconds(30)
     /// How long a client whose connection is ended may go on sending before it is cut.
     var linger = TimeAmount.seconds(1)
-    var answerLimits = FrameLimits()
+    /// The limits of answers: the protocol's.
+    package var answerLimits = FrameLimits()
     /// A client with that many bytes of unread answers is cut off: two of the largest frames, and some. Only answers
     /// that cannot wait can gather: `pong`, `stats`, `jobs`, `model`, and small ones.
     var cutOffBytes = 40 << 20

@@ -77,6 +77,15 @@ package enum StoredFrame {
         frame.storeBytes(of: 0, toByteOffset: frame.count - tailCount, as: UInt32.self)
     }
 
+    /// Writes a block as it is, after its size.
+    ///
+    /// - Returns: the bytes that were written.
+    static func writeBlock(_ block: UnsafeRawBufferPointer, to destination: UnsafeMutableRawBufferPointer) -> Int {
+        destination.storeBytes(of: (UInt32(block.count) | isStored).littleEndian, as: UInt32.self)
+        UnsafeMutableRawBufferPointer(rebasing: destination[4...]).copyMemory(from: block)
+        return 4 + block.count
+    }
+
     /// Returns the range of the content in a payload that ``encode(_:limits:)`` made. Nil for any other frame, which
     /// may be as valid.
     package static func content(of payload: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer? {
@@ -142,6 +151,15 @@ package struct FrameLimits: Sendable, Equatable {
     package let maximumPayloadCount: Int
     /// Bytes of a frame's content, decompressed.
     package let maximumContentCount: Int
+    /// Blocks of frames are compressed.
+    let compresses: Bool
+
+    /// Between two ends in one process: nothing is compressed, and what one record may have fits into one frame.
+    package static let inProcess = FrameLimits(Int(Int32.max), defaultMaximumContentCount, compresses: false)
+
+    private init(_ payload: Int, _ content: Int, compresses: Bool) {
+        (maximumPayloadCount, maximumContentCount, self.compresses) = (payload, content, compresses)
+    }
 
     package init(
         maximumPayloadCount: Int = FrameLimits.largestPayloadCount,
@@ -150,8 +168,7 @@ package struct FrameLimits: Sendable, Equatable {
         precondition(
             (1...Self.largestPayloadCount).contains(maximumPayloadCount), "a payload limit out of the format's range")
         precondition(maximumContentCount > 0, "a content limit that allows no content")
-        self.maximumPayloadCount = maximumPayloadCount
-        self.maximumContentCount = maximumContentCount
+        self.init(maximumPayloadCount, maximumContentCount, compresses: true)
     }
 }
 
@@ -213,6 +230,7 @@ package struct FrameEncoder: ~Copyable, @unchecked Sendable {
         if let frame = StoredFrame.encode(content, limits: limits) { return frame }
         let prefixCount = FrameScanner.prefixCount
         var preferences = Self.preferences(for: content.count)
+        if !limits.compresses { preferences.frameInfo.blockSizeID = LZ4F_max4MB }
         let capacity = prefixCount + LZ4F_compressFrameBound(content.count, &preferences)
         let frame = [UInt8](unsafeUninitializedCapacity: capacity) { buffer, count in
             let destination = UnsafeMutableRawBufferPointer(buffer)
@@ -248,6 +266,17 @@ package struct FrameEncoder: ~Copyable, @unchecked Sendable {
             count += written
         }
         take(LZ4F_compressBegin(context, start, destination.count, &preferences))
+        if !limits.compresses {
+            for block in stride(from: 0, to: content.count, by: Self.storedBlockCount) {
+                let end = min(block + Self.storedBlockCount, content.count)
+                let bytes = UnsafeRawBufferPointer(rebasing: content[block..<end])
+                count += StoredFrame.writeBlock(
+                    bytes, to: UnsafeMutableRawBufferPointer(rebasing: destination[count...]))
+            }
+            // The end mark.
+            destination.storeBytes(of: 0, toByteOffset: count, as: UInt32.self)
+            return count + 4
+        }
         if let source = content.baseAddress, !content.isEmpty {
             take(
                 LZ4F_compressUpdate(context, start + count, destination.count - count, source, content.count, &options))
@@ -255,6 +284,9 @@ package struct FrameEncoder: ~Copyable, @unchecked Sendable {
         take(LZ4F_compressEnd(context, start + count, destination.count - count, &options))
         return count
     }
+
+    /// Bytes of a block that is not compressed: the format's largest.
+    private static let storedBlockCount = 4 << 20
 
     private static func preferences(for count: Int) -> LZ4F_preferences_t {
         var preferences = LZ4F_preferences_t()
@@ -293,7 +325,7 @@ package enum FrameScanner {
         _ readable: UnsafeRawBufferPointer, limits: FrameLimits = FrameLimits()
     ) throws(WireError) -> FrameScan {
         guard let first = readable.first else { return .incomplete(totalCount: nil) }
-        guard first == 0 else { throw strangeStart(first, readable) }
+        guard first == 0 || !limits.compresses else { throw strangeStart(first, readable) }
         guard readable.count >= prefixCount else { return .incomplete(totalCount: nil) }
         let count = length(readable)
         guard count > 0 else {

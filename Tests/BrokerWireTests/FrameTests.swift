@@ -65,6 +65,19 @@ import Testing
         expectMalformed(handmade(tail: []), "before its end mark")
     }
 
+    @Test(arguments: [0, 1, 600, 4 << 20, 4 << 20 | 1, 17 << 20])
+    func `a frame within a process is not compressed, and may be larger than one of a socket`(count: Int) throws {
+        let content = utf8(String(repeating: "a", count: count))
+        var encoder = FrameEncoder(limits: .inProcess)
+        let frame = try encoder.encode(content)
+        #expect(frame.count > count)
+        let scan = try frame.withUnsafeBytes { bytes throws(WireError) in
+            try FrameScanner.scan(bytes, limits: .inProcess)
+        }
+        #expect(scan == .frame(payload: 4..<frame.count))
+        #expect(try decode(payload: Array(frame[4...]), limits: .inProcess) == content)
+    }
+
     @Test func `trailing bytes and a second frame are refused`() throws {
         let whole = try payload(of: utf8("{}"))
         expectMalformed(whole + [0], "1 bytes follow the end")

@@ -9,6 +9,7 @@ import BrokerSchema
 import BrokerServer
 import BrokerStaging
 import BrokerStore
+import BrokerWire
 import Dispatch
 import Foundation
 import Glibc
@@ -47,6 +48,7 @@ final class LocalServer: Sendable {
         // The command reports what becomes of its jobs, once; the log would repeat it for each of them.
         let logger = Logger.standardError(label: "broker", level: .critical)
         var options = CoordinatorOptions(storePath: trial?.path ?? path, limits: CoordinatorLimits())
+        options.limits.jobMemory = jobMemory
         options.store.removal = removal
         if case .inferred(let inference) = model, !isDryRun { try inference.writeExtended(for: path, removal) }
         let owned: OwnedStore
@@ -62,7 +64,8 @@ final class LocalServer: Sendable {
         for line in owned.coordinator.migration.lines { Program.report("broker: \(line)") }
         if case .inferred(let inference) = model { isDryRun ? inference.report() : inference.write() }
         do {
-            let options = ServerOptions(socketPath: nil)
+            var options = ServerOptions(socketPath: nil)
+            (options.frameLimits, options.answerLimits) = (.inProcess, .inProcess)
             let server = try await BrokerServer.start(owned.coordinator, options: options, logger: logger)
             owned.coordinator.onFailure { _ in
                 // The coordinator has logged the cause; unsent answers cannot be sent any more.
@@ -90,11 +93,20 @@ final class LocalServer: Sendable {
         }
     }
 
+    /// One record may be 256 MiB of JSON, and no other client waits.
+    private static let jobMemory = 2 << 30
+
     /// Between two attempts to take the store.
     private static let pause = Duration.milliseconds(50)
 
     func connect(_ options: BrokerClientConfiguration) async throws -> BrokerClient {
-        try await BrokerClient.connect(to: path, configuration: options) { [server] in try server.makeConnection() }
+        var options = options
+        options.frameLimits = .inProcess
+        // What is not compressed waits in the input: jobs that are staged while others are merged.
+        options.maximumBytesInFlight = 8 << 20
+        return try await BrokerClient.connect(to: path, configuration: options) { [server] in
+            try server.makeConnection()
+        }
     }
 
     /// Finishes what was sent, and closes the store. A second call waits for ever: the first one ends the process.
