@@ -19,6 +19,7 @@ package struct FurtherPages {
         for (name, value) in page.fields {
             if name == "content-range" {
                 note(.total, "Content-Range", String(value.split(separator: "/").last ?? ""), isGiven: true)
+                if page.isPartial { guess.note(range: value) }
             } else if name.hasPrefix("x-") || name.hasPrefix("pagination-") {
                 let words = name.split(separator: "-").filter { !["x", "wp", "pagination"].contains($0) }
                 let word = words.joined()

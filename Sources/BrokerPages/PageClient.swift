@@ -94,11 +94,15 @@ package final class PageClient: Sendable {
 
     private func page(_ transfer: PageTransfer, _ url: URL, _ version: PageVersion) throws(PageError) -> Page {
         let (status, place) = (transfer.status, url.absoluteString)
+        // A part of a list, and none of the bytes of a file.
+        let isPartial = status == 206 && !(transfer.fields["content-range"] ?? "bytes").hasPrefix("bytes")
         switch status {
-        case 200, 204:
+        case 200, 204,
+            206 where isPartial:
             do throws(UnnamedFile.Failure) {
                 let body = if let body = transfer.body { body } else { try UnnamedFile() }
-                return Page(url: url, body: body, fields: transfer.fields, hasContent: status == 200)
+                return Page(
+                    url: url, body: body, fields: transfer.fields, hasContent: status != 204, isPartial: isPartial)
             } catch {
                 throw PageError(error.description)
             }
@@ -175,12 +179,17 @@ package struct Page: Sendable {
     let fields: [String: String]
     /// False for status 204: there are no records, in whatever format.
     package let hasContent: Bool
+    /// It was status 206: others follow, or came before.
+    let isPartial: Bool
 
-    package init(url: URL, body: UnnamedFile?, fields: [String: String], hasContent: Bool = true) {
+    package init(
+        url: URL, body: UnnamedFile?, fields: [String: String], hasContent: Bool = true, isPartial: Bool = false
+    ) {
         self.url = url
         self.body = body
         self.fields = fields
         self.hasContent = hasContent
+        self.isPartial = isPartial
     }
 
     /// The media type without its parameters, in lower case; empty when there is none.
@@ -365,7 +374,10 @@ final class PageTransfer {
         self.maximumBytes = maximumBytes
     }
 
-    /// Sends the request, and reads the response; a body only of status 200.
+    /// The status of responses whose body is read.
+    private static let withBody = [200, 206]
+
+    /// Sends the request, and reads the response; a body only of some.
     func perform(
         _ curl: UnsafeMutableRawPointer, _ lines: [String], idleSeconds: Double, seconds: Double
     ) throws(PageError) {
@@ -411,7 +423,7 @@ final class PageTransfer {
         let code = curl_easy_perform(curl)
         if let failure { throw failure }
         // The body of another response is not read.
-        guard code != CURLE_OK, code != CURLE_WRITE_ERROR || status == 200 else {
+        guard code != CURLE_OK, code != CURLE_WRITE_ERROR || Self.withBody.contains(status) else {
             if hasAllFields { return }
             // The connection ended among the fields, which is the end of the response for libcurl.
             throw error(CURLE_RECV_ERROR, isLate: false, "the connection ended among the header fields")
@@ -473,7 +485,7 @@ final class PageTransfer {
     }
 
     private func take(_ bytes: UnsafeRawBufferPointer) -> Bool {
-        guard status == 200 else { return false }
+        guard Self.withBody.contains(status) else { return false }
         byteCount += bytes.count
         do throws(UnnamedFile.Failure) {
             guard mayGoOn(0, curl_off_t(byteCount)) else { return false }
@@ -490,7 +502,7 @@ final class PageTransfer {
     ///   - total: bytes of the body as the server announces them; 0 when it does not.
     ///   - received: bytes of the body, packed or unpacked.
     private func mayGoOn(_ total: curl_off_t, _ received: curl_off_t) -> Bool {
-        guard max(status == 200 ? total : 0, received) > maximumBytes else { return true }
+        guard max(Self.withBody.contains(status) ? total : 0, received) > maximumBytes else { return true }
         return stop("\(url.absoluteString) has more than \(maximumBytes) bytes; --max-bytes allows more.")
     }
 

@@ -181,6 +181,13 @@ package struct PageGuess {
         }
     }
 
+    /// The field `Content-Range` of a part of a list: `0-9/57`, or `items 0-9/57`.
+    mutating func note(range: String) {
+        let parts = (range.split(separator: " ").last ?? "").split(separator: "/")
+        guard parts.count == 2, let first = parts[0].split(separator: "-").first.flatMap({ Int($0) }) else { return }
+        (offset, total) = (("offset", first), Int(parts[1]))
+    }
+
     /// A field of the response, without `X-`.
     mutating func note(field name: String, _ value: String) {
         switch FurtherPages.word(name) {

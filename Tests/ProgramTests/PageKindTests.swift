@@ -19,7 +19,7 @@ import Testing
     }
 
     enum Kind: String, CaseIterable {
-        case next, links, pages, offset, cursor, last, field
+        case next, links, pages, offset, cursor, last, field, range
     }
 
     /// The answer to a request, by its parameter.
@@ -29,7 +29,7 @@ import Testing
         let first =
             switch kind {
             case .next, .pages, .field: 2 * ((value("page").flatMap { Int($0) } ?? 1) - 1)
-            case .links, .offset: value("offset").flatMap { Int($0) } ?? 0
+            case .links, .offset, .range: value("offset").flatMap { Int($0) } ?? 0
             case .cursor: value("cursor").flatMap { Int($0.dropFirst()) } ?? 0
             case .last: value("starting_after").flatMap { Int($0) } ?? 0
             }
@@ -47,12 +47,21 @@ import Testing
             case .cursor:
                 #"{"has_more": \#(!isLast), "next_cursor": \#(isLast ? "null" : "\"c\(first + 2)\""), "data": \#(list)}"#
             case .last: #"{"object": "list", "has_more": \#(!isLast), "data": \#(list)}"#
-            case .field: list
+            case .field, .range: list
             }
         if kind == .field { fields = ["X-Next-Page: \(isLast ? "" : "\(page + 1)")"] }
+        // PostgREST with `Prefer: count=exact`.
+        if kind == .range { fields = ["Content-Range: \(first)-\(first + ids.count - 1)/5"] }
         let etag = "ETag: \"\(kind.rawValue)-\(first)\""
         if request.fields["if-none-match"] == String(etag.dropFirst("ETag: ".count)) { return PageServer.response(304) }
-        return PageServer.response(200, fields + [etag], body)
+        return PageServer.response(kind == .range && !isLast ? 206 : 200, fields + [etag], body)
+    }
+
+    @Test func `a part of a file's bytes is no page`() throws {
+        let server = try PageServer { _ in PageServer.response(206, ["Content-Range: bytes 0-1/9"], "[]") }
+        defer { server.stop() }
+        let result = try load([server.url("/x")])
+        #expect(result.status == 1 && result.complaints.contains("status 206"), "\(result)")
     }
 
     @Test(arguments: Kind.allCases, [[], ["--sync"]])
