@@ -179,7 +179,8 @@ final class FileBytes: ByteSource {
     }
 
     func isReady(within milliseconds: Int32) -> Bool {
-        pipe.map { PipeInput.isReady($0) } ?? true || Self.poll(descriptor, milliseconds)
+        guard let pipe, !PipeInput.isReady(pipe) else { return true }
+        return Self.poll(descriptor, PipeInput.takeWait(pipe) ? 0 : milliseconds)
     }
 
     fileprivate static func poll(_ descriptor: Int32, _ milliseconds: Int32) -> Bool {
@@ -212,6 +213,8 @@ package enum PipeInput {
         let descriptor: Int32
         var pending: [UInt8] = []
         var isOver = false
+        /// Nothing came after them for as long as the reader was to wait.
+        var hasWaited = false
     }
 
     private static let pipes = Mutex<[String: Pipe]>([:])
@@ -248,7 +251,8 @@ package enum PipeInput {
         let known = pipe.pending.count
         while pipe.pending.count < limit, !pipe.isOver {
             let mustWait = pipe.pending.isEmpty || waits && pipe.pending.count == known
-            if !mustWait, !FileBytes.poll(descriptor, patience) { break }
+            pipe.hasWaited = !mustWait && !FileBytes.poll(descriptor, patience)
+            if pipe.hasWaited { break }
             // A read error is reported to the next reader.
             let chunk = FileBytes.read(descriptor, most: min(limit - pipe.pending.count, 1 << 20)) ?? []
             pipe.isOver = chunk.isEmpty
@@ -260,6 +264,14 @@ package enum PipeInput {
 
     fileprivate static func isReady(_ path: String) -> Bool {
         pipes.withLock { $0[path].map { $0.isOver || !$0.pending.isEmpty } ?? false }
+    }
+
+    /// The time without bytes has passed already; once.
+    fileprivate static func takeWait(_ path: String) -> Bool {
+        pipes.withLock { pipes in
+            defer { pipes[path]?.hasWaited = false }
+            return pipes[path]?.hasWaited ?? false
+        }
     }
 
     /// The bytes that were read ahead, once.

@@ -20,6 +20,21 @@ import Testing
         #expect(RecordFormat(fileName: name) == format)
     }
 
+    @Test func `the time for which a pipe was looked at counts, when its records are read`() async throws {
+        let path = NSTemporaryDirectory() + "broker-pipe-\(UInt64.random(in: 0...UInt64.max))"
+        #expect(mkfifo(path, 0o600) == 0)
+        defer { unlink(path) }
+        let writer = open(path, O_RDWR)
+        defer { close(writer) }
+        #expect(write(writer, "{\"id\":1}\n{\"id\":", 15) == 15)
+        #expect(PipeInput.readAhead(path, 1 << 20, patience: 1).bytes.count == 15)
+        // It is over long before this patience is.
+        let stream = RecordStream(path: path, InputReading(format: .ndjson), patience: 3_600_000)
+        let first = try #require(await stream.next())
+        #expect(first.records.count == 1 && !first.isIdle)
+        #expect(try #require(await stream.next()).isIdle)
+    }
+
     @Test(arguments: [
         (
             #"{"data": {"children": [{"data": {"id": 1}}, {"data": [2, 3]}]}}"#, "data.children.data",
