@@ -131,13 +131,43 @@ struct CSVDialect {
     var hasHeader = true
     /// For the person who reads the file: what was left out, and what was assumed.
     var notes: [String] = []
+
+    /// The bytes that are inside of quotes.
+    fileprivate var quoting: CSVQuoting { CSVQuoting(quote: quote, escape: escape, delimiter: delimiter.byte) }
+}
+
+/// Follows the quotes of CSV, byte by byte: those at the beginning of a field open, all others inside of a field are text.
+private struct CSVQuoting {
+    let quote: UInt8
+    let escape: UInt8
+    let delimiter: UInt8
+    private(set) var isQuoted = false
+    private var isEscaped = false
+    private var previous = UInt8(ascii: "\n")
+
+    init(quote: UInt8, escape: UInt8, delimiter: UInt8) {
+        (self.quote, self.escape, self.delimiter) = (quote, escape, delimiter)
+    }
+
+    mutating func take(_ byte: UInt8) {
+        defer { previous = byte }
+        if isEscaped {
+            isEscaped = false
+        } else if byte == escape, escape != 0 {
+            isEscaped = true
+        } else if byte == quote, quote != 0 {
+            // The end of a byte order mark, and the first of two quotes.
+            let begins = "\n\r ,;|\t".utf8.contains(previous) || [delimiter, quote, 0xBF].contains(previous)
+            if isQuoted || begins { isQuoted.toggle() }
+        }
+    }
 }
 
 /// The first lines of CSV, from which its dialect is found.
 struct CSVBeginning {
     private(set) var bytes: [UInt8] = []
     private let options: CSVOptions
-    private var isQuoted = false
+    private var quoting: CSVQuoting
     private var hasText = false
     private var lines = 0
     /// All lines so far begin with `#`, and this one, if it has begun.
@@ -150,7 +180,11 @@ struct CSVBeginning {
     private static let mostLines = 12
     private static let mostBytes = 64 << 10
 
-    init(_ options: CSVOptions) { self.options = options }
+    init(_ options: CSVOptions) {
+        self.options = options
+        quoting = CSVQuoting(
+            quote: options.quote.byte, escape: options.escape.byte, delimiter: (options.delimiter ?? .comma).byte)
+    }
 
     var isComplete: Bool {
         lines >= Self.mostLines || scanned > Self.mostBytes && lines > 0 || hasZero || scanned > CSVReader.largestHeader
@@ -164,12 +198,12 @@ struct CSVBeginning {
         for byte in more {
             if isComplete { break }
             scanned += 1
+            if !(isPreamble && hasText) { quoting.take(byte) }
             switch byte {
-            case options.quote.byte where byte != 0 && !(isPreamble && hasText): isQuoted.toggle()
             case UInt8(ascii: "\n"), UInt8(ascii: "\r"):
                 // Comments may be long; what comes after them decides.
-                if hasText, !isQuoted, !isPreamble { lines += 1 }
-                hasText = hasText && isQuoted
+                if hasText, !quoting.isQuoted, !isPreamble { lines += 1 }
+                hasText = hasText && quoting.isQuoted
             // A byte order mark.
             case 0xEF, 0xBB, 0xBF: break
             // A fault, wherever it is.
@@ -184,11 +218,46 @@ struct CSVBeginning {
     var markLength: Int { bytes.starts(with: [0xEF, 0xBB, 0xBF]) ? 3 : 0 }
 
     /// The dialect, and where the header begins, or the first record.
+    ///
+    /// Where the reader would find a fault in these lines, and none with another quote or escape, they have that.
     func dialect() -> (CSVDialect, text: Int) {
         var dialect = CSVDialect()
         dialect.quote = options.quote.byte
         dialect.escape = options.escape == options.quote ? 0 : options.escape.byte
         dialect.comment = options.comment?.byte ?? 0
+        let usual = found(dialect)
+        guard width(of: usual.text, usual.dialect) == nil else { return (usual.dialect, usual.text) }
+        var others: [(CSVDialect, note: String)] = []
+        if options.escape == .none, bytes[..<scanned].contains(UInt8(ascii: "\\")) {
+            var other = dialect
+            other.escape = UInt8(ascii: "\\")
+            others.append((other, "a backslash before a quote is its escape, as with --escape '\\'"))
+        }
+        if options.quote == .quote, hasSingleQuotes {
+            var other = dialect
+            other.quote = UInt8(ascii: "'")
+            others.append((other, "fields are in single quotes, as with --quote \"'\""))
+        }
+        for (other, note) in others {
+            var (dialect, text) = found(other)
+            guard width(of: text, dialect) ?? 0 > 1 else { continue }
+            dialect.notes.insert("\(note), since the first lines cannot be read otherwise", at: 0)
+            return (dialect, text)
+        }
+        return (usual.dialect, usual.text)
+    }
+
+    /// A field seems to begin with one, and a field to end with one.
+    private var hasSingleQuotes: Bool {
+        let quote = UInt8(ascii: "'")
+        let pairs = zip(bytes[..<scanned], bytes[..<scanned].dropFirst())
+        return pairs.contains { ",;|\t\n".utf8.contains($0) && $1 == quote }
+            && pairs.contains { $0 == quote && ",;|\t\r\n".utf8.contains($1) }
+    }
+
+    /// The rest of the dialect, with that quote and escape.
+    private func found(_ dialect: CSVDialect) -> (dialect: CSVDialect, text: Int) {
+        var dialect = dialect
         let lines = lines(&dialect)
         var first = 0
         var delimiter = options.delimiter
@@ -203,33 +272,61 @@ struct CSVBeginning {
                     + "\(preamble == 1 ? "is" : "are") left out")
         }
         first += preamble
-        let rest = lines[min(first, lines.count)...].filter { bytes[$0.lowerBound] != dialect.comment }
-        dialect.delimiter = delimiter ?? rest.first.map { self.delimiter(of: $0, dialect) } ?? .comma
+        var rest = lines[min(first, lines.count)...].filter { bytes[$0.lowerBound] != dialect.comment }
+        func choose() { dialect.delimiter = delimiter ?? self.delimiter(of: rest, dialect) }
+        choose()
+        let titles = titleCount(rest, delimiter, dialect)
+        if titles > 0 {
+            let text = rest.prefix(titles).map { String(decoding: bytes[$0].prefix(60), as: UTF8.self) }
+            dialect.notes.append(
+                "the first \(titles == 1 ? "line is" : "\(titles) lines are") left out as a title "
+                    + "(\(text.joined(separator: "; ").filter { $0 != "\r" })); --with-header reads it as the names")
+            rest.removeFirst(titles)
+            first = max(first, 1)
+            choose()
+        }
         dialect.hasHeader = options.hasHeader ?? true
+        let rows = rest.prefix(Self.mostLines - 1).map { fields(of: $0, dialect) }
         if options.hasHeader == nil {
-            let rows = rest.prefix(Self.mostLines - 1).map { fields(of: $0, dialect) }
             let guess = CSVHeaderGuess(rows)
             dialect.hasHeader = !guess.isHeaderless
-            if let note = guess.note ?? titleNote(Array(rest), dialect) { dialect.notes.append(note) }
+            if let note = guess.note { dialect.notes.append(note) }
         }
+        dialect.notes += CSVWords(rows, dialect, options).notes
         // Empty lines before it, too, are read; they say nothing.
         return (dialect, first == 0 ? markLength : rest.first?.lowerBound ?? bytes.count)
+    }
+
+    /// The fields of the header that begins there, if the reader takes it and all whole lines after it.
+    private func width(of start: Int, _ dialect: CSVDialect) -> Int? {
+        // Fields of such a length are not read again and again.
+        guard start < scanned, scanned <= 2 * Self.mostBytes else { return 0 }
+        var text = bytes[start..<scanned]
+        if let end = text.lastIndex(of: dialect.lineEnd), text[..<end].contains(dialect.lineEnd) { text = text[...end] }
+        var reader = CSVReader(options, dialect)
+        do throws(InputFault) {
+            try reader.feed(Array(text)) { _ in }
+            try reader.finish { _ in }
+            return reader.width
+        } catch {
+            return nil
+        }
     }
 
     /// The whole lines with text, and the last one, whole or not.
     private func lines(_ dialect: inout CSVDialect) -> [Range<Int>] {
         var lines: [Range<Int>] = []
         var start = markLength
-        var isQuoted = false
+        var quoting = dialect.quoting
         // Only CR, and no LF: then a CR ends a line. One at the end may be half of a CRLF.
         var (hasReturn, hasFeed) = (false, false)
         for index in start..<max(start, scanned) {
-            if bytes[index] == dialect.quote { isQuoted.toggle() }
-            if !isQuoted, bytes[index] == UInt8(ascii: "\r"), index + 1 < scanned { hasReturn = true }
-            if !isQuoted, bytes[index] == UInt8(ascii: "\n") { hasFeed = true }
+            quoting.take(bytes[index])
+            if !quoting.isQuoted, bytes[index] == UInt8(ascii: "\r"), index + 1 < scanned { hasReturn = true }
+            if !quoting.isQuoted, bytes[index] == UInt8(ascii: "\n") { hasFeed = true }
         }
         if hasReturn, !hasFeed { dialect.lineEnd = UInt8(ascii: "\r") }
-        isQuoted = false
+        quoting = dialect.quoting
         var isPreamble = true
         func end(_ index: Int) {
             let line = bytes[start..<index]
@@ -242,8 +339,8 @@ struct CSVBeginning {
             if index == start {
                 isPreamble = isPreamble && [UInt8(ascii: "#"), dialect.lineEnd].contains(bytes[index])
             }
-            if bytes[index] == dialect.quote, !isPreamble { isQuoted.toggle() }
-            if !isQuoted, bytes[index] == dialect.lineEnd { end(index) }
+            if !isPreamble { quoting.take(bytes[index]) }
+            if !quoting.isQuoted, bytes[index] == dialect.lineEnd { end(index) }
         }
         if start < scanned { end(scanned) }
         return lines
@@ -265,7 +362,7 @@ struct CSVBeginning {
         guard count > 0, next < lines.endIndex else { return 0 }
         let last = lines[next - 1]
         var dialect = dialect
-        dialect.delimiter = given ?? delimiter(of: last, dialect)
+        dialect.delimiter = given ?? delimiters(of: last, dialect)[0]
         let width = fields(of: last, dialect).count
         let isHeader =
             width > 1 && width == fields(of: lines[next], dialect).count
@@ -273,43 +370,115 @@ struct CSVBeginning {
         return isHeader ? count - 1 : count
     }
 
-    /// The delimiter that divides the line into most fields. Of several, a comma wins.
-    private func delimiter(of line: Range<Int>, _ dialect: CSVDialect) -> CSVDelimiter {
-        var counts = [Int](repeating: 0, count: CSVDelimiter.common.count)
-        var isQuoted = false
-        for byte in bytes[line] {
-            if byte == dialect.quote { isQuoted.toggle() }
-            guard !isQuoted, let index = CSVDelimiter.common.firstIndex(where: { $0.byte == byte }) else { continue }
-            counts[index] += 1
-        }
-        if options.prefersTab, counts[CSVDelimiter.common.firstIndex(of: .tab)!] > 0 { return .tab }
-        return CSVDelimiter.common[counts.firstIndex(of: counts.max() ?? 0) ?? 0]
+    /// Of the delimiters that the header has, the one of most fields with which the reader takes the lines; else the first.
+    private func delimiter(of lines: [Range<Int>], _ dialect: CSVDialect) -> CSVDelimiter {
+        guard let header = lines.first else { return .comma }
+        let found = delimiters(of: header, dialect)
+        guard found.count > 1 else { return found[0] }
+        return found.first { delimiter in
+            var other = dialect
+            other.delimiter = delimiter
+            return width(of: header.lowerBound, other) != nil
+        } ?? found[0]
     }
 
-    /// The first line is one field, and all lines after it are as many fields, more than one.
-    private func titleNote(_ lines: [Range<Int>], _ dialect: CSVDialect) -> String? {
-        guard lines.count > 2, options.delimiter == nil, fields(of: lines[0], dialect).count == 1 else { return nil }
-        var other = dialect
-        other.delimiter = delimiter(of: lines[1], dialect)
-        let count = fields(of: lines[1], other).count
-        guard count > 1, lines[2...].allSatisfy({ fields(of: $0, other).count == count }) else { return nil }
-        return "the first line names one field, and the lines after it have \(count) between "
-            + "\(other.delimiter.text); if it is a title, --skip-lines 1 leaves it out"
+    /// The delimiters that the line has, those that divide it into most fields first. Of several, a comma wins.
+    private func delimiters(of line: Range<Int>, _ dialect: CSVDialect) -> [CSVDelimiter] {
+        var counts = [Int](repeating: 0, count: CSVDelimiter.common.count)
+        var quoting = dialect.quoting
+        for byte in bytes[line] {
+            quoting.take(byte)
+            guard !quoting.isQuoted, let index = CSVDelimiter.common.firstIndex(where: { $0.byte == byte })
+            else { continue }
+            counts[index] += 1
+        }
+        if options.prefersTab, counts[CSVDelimiter.common.firstIndex(of: .tab)!] > 0 { return [.tab] }
+        let found = counts.indices.filter { counts[$0] > 0 }.sorted { (counts[$1], $0) < (counts[$0], $1) }
+        return found.isEmpty ? [.comma] : found.map { CSVDelimiter.common[$0] }
     }
+
+    /// The number of the first lines that are a title: they have one text at most, and the line after them certainly names the
+    /// fields of those below it.
+    private func titleCount(_ lines: [Range<Int>], _ given: CSVDelimiter?, _ dialect: CSVDialect) -> Int {
+        guard options.hasHeader == nil, scanned <= 2 * Self.mostBytes else { return 0 }
+        for count in 1..<max(1, min(lines.count - 1, Self.mostTitles + 1)) {
+            var other = dialect
+            other.delimiter = given ?? delimiter(of: Array(lines[count...]), dialect)
+            guard fields(of: lines[count - 1], other).count(where: { !$0.isEmpty }) <= 1 else { return 0 }
+            let rows = lines[count...].prefix(Self.mostLines - 1).map { fields(of: $0, other) }
+            if rows[0].count > 1, !rows[0].contains(""), CSVHeaderGuess(rows).isCertain,
+                width(of: lines[count].lowerBound, other) != nil
+            {
+                return count
+            }
+        }
+        return 0
+    }
+
+    private static let mostTitles = 5
 
     /// The texts between delimiters; those in quotes keep them.
     private func fields(of line: Range<Int>, _ dialect: CSVDialect) -> [String] {
         var fields: [String] = []
         var start = line.lowerBound
-        var isQuoted = false
+        var quoting = dialect.quoting
         for index in line {
-            if bytes[index] == dialect.quote { isQuoted.toggle() }
-            guard !isQuoted, bytes[index] == dialect.delimiter.byte else { continue }
+            quoting.take(bytes[index])
+            guard !quoting.isQuoted, bytes[index] == dialect.delimiter.byte else { continue }
             fields.append(String(decoding: bytes[start..<index], as: UTF8.self))
             start = index + 1
         }
         let last = bytes[start..<line.upperBound]
         return fields + [String(decoding: last.last == UInt8(ascii: "\r") ? last.dropLast() : last, as: UTF8.self)]
+    }
+}
+
+/// What the first rows have that an option would read in another way.
+private struct CSVWords {
+    private(set) var notes: [String] = []
+
+    init(_ rows: [[String]], _ dialect: CSVDialect, _ options: CSVOptions) {
+        let values = rows.dropFirst(dialect.hasHeader ? 1 : 0)
+        if options.decimal == nil, let number = values.joined().first(where: Self.hasDecimalComma) {
+            notes.append("numbers such as \(number) are texts; --decimal , reads them as numbers")
+        }
+        let nulls = rows.first.map { first in
+            first.indices.flatMap { column in
+                let column = values.filter { $0.count == first.count }.map { $0[column] }
+                let isTyped = column.contains { CSVHeaderGuess.isTyped($0) }
+                return column.filter { Self.certainNulls.contains($0) || isTyped && Self.nulls.contains($0) }
+            }
+        }
+        let texts = Set(nulls ?? []).subtracting(options.nulls).sorted()
+        if !texts.isEmpty {
+            notes.append(
+                "\(texts.joined(separator: ", ")) \(texts.count == 1 ? "is a text" : "are texts"); --null '\(texts[0])' reads "
+                    + "such a text as no value")
+        }
+        guard let first = rows.first, rows.count > 1, options.delimiter == nil, rows.allSatisfy({ $0.count == 1 })
+        else {
+            return
+        }
+        let other = "^~:!%&*+/@".first { mark in
+            let count = first[0].count { $0 == mark }
+            return count > 0 && rows.allSatisfy { $0[0].count { $0 == mark } == count }
+        }
+        if let other { notes.append("each line is one field; if \(other) divides it, --delimiter '\(other)'") }
+    }
+
+    private static let certainNulls: Set = ["NULL", "\\N"]
+    private static let nulls: Set = [
+        "NULL", "\\N", "null", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "None", "nil", "-",
+    ]
+
+    /// `1.234,50`
+    private static func hasDecimalComma(_ text: String) -> Bool {
+        let parts = text.utf8.split(separator: UInt8(ascii: ","), omittingEmptySubsequences: false)
+        guard parts.count == 2 else { return false }
+        let whole = parts[0].drop { $0 == UInt8(ascii: "\"") || $0 == UInt8(ascii: "-") }
+        let fraction = parts[1].last == UInt8(ascii: "\"") ? parts[1].dropLast() : parts[1]
+        return whole.first?.isDigit ?? false && whole.allSatisfy { $0.isDigit || $0 == UInt8(ascii: ".") }
+            && (1...2).contains(fraction.count) && fraction.allSatisfy(\.isDigit)
     }
 }
 
@@ -321,6 +490,8 @@ struct CSVHeaderGuess {
     private enum Kind { case empty, text, number, date }
 
     private(set) var isHeaderless = false
+    /// The first line certainly has names: a text is above numbers or dates alone.
+    private(set) var isCertain = false
     /// Nil where nothing in the first line looks like a value.
     private(set) var note: String?
 
@@ -329,14 +500,13 @@ struct CSVHeaderGuess {
         let kinds = first.map(Self.kind)
         let typed = kinds.indices.filter { kinds[$0] == .number || kinds[$0] == .date }
         let rest = rows.dropFirst().filter { $0.count == first.count }
-        guard !typed.isEmpty, kinds.first != .empty, !rest.isEmpty else { return }
         // By column, the kind of all values below the first line.
         let below = first.indices.map { column in
             let kinds = Set(rest.map { Self.kind($0[column]) }.filter { $0 != .empty })
             return kinds.count > 1 ? .text : kinds.first ?? .empty
         }
-        guard !kinds.indices.contains(where: { kinds[$0] == .text && (below[$0] == .number || below[$0] == .date) })
-        else { return }
+        isCertain = kinds.indices.contains { kinds[$0] == .text && (below[$0] == .number || below[$0] == .date) }
+        guard !isCertain, !typed.isEmpty, kinds.first != .empty, !rest.isEmpty else { return }
         isHeaderless =
             typed.allSatisfy { below[$0] == kinds[$0] || below[$0] == .empty }
             && typed.contains { below[$0] == kinds[$0] } && !Self.mayBeNames(typed.map { ($0, first[$0]) })
@@ -361,6 +531,9 @@ struct CSVHeaderGuess {
             return following > number
         }
     }
+
+    /// A number or a date.
+    static func isTyped(_ field: String) -> Bool { [.number, .date].contains(kind(field)) }
 
     private static func kind(_ field: String) -> Kind {
         var text = field[...]

@@ -3,8 +3,7 @@ import BrokerJSON
 /// Records of CSV (RFC 4180) and its dialects: fields separated by a delimiter, lines that end in LF, CRLF or CR, quotes
 /// where they are needed.
 ///
-/// The reader is strict: a quote inside of an unquoted field, text after a closing quote, values that no name of the header
-/// has, missing fields (unless ragged rows are filled), a lone carriage return, a zero byte and invalid UTF-8 are faults.
+/// The reader is strict: text after a closing quote, values that no name of the header has, missing fields (unless ragged rows are filled), a lone carriage return, a zero byte and invalid UTF-8 are faults.
 /// Empty lines are ignored, and so are rows without any value at the end.
 struct CSVReader: RecordReader {
     private enum State: Equatable {
@@ -51,6 +50,15 @@ struct CSVReader: RecordReader {
         beginning = CSVBeginning(options)
         linesToSkip = options.skipLines
     }
+
+    /// Reads CSV whose dialect is known, without a beginning to look at.
+    init(_ options: CSVOptions, _ dialect: CSVDialect) {
+        self.init(options, limits: .ofJobs)
+        (self.dialect, beginning) = (dialect, nil)
+    }
+
+    /// The number of fields that the header names.
+    var width: Int? { header?.count }
 
     var place: InputPlace { beginning.map { position.place.advanced(over: $0.bytes) } ?? position.place }
 
@@ -222,10 +230,10 @@ struct CSVReader: RecordReader {
         case (.bare, dialect.quote) where row.isFieldBlank:
             row.beginFieldAgain(at: position.place)
             state = .quoted
+        // Text, as in `6" pipe`.
         case (.bare, dialect.quote):
-            throw fault(
-                "a quote inside of a field; put the field into quotes, and double the quotes in it; or --quote none "
-                    + "reads quotes as text")
+            row.append([byte])
+            try checkSize()
         case (.quote, dialect.escape) where dialect.escape != 0: throw textAfterQuote(byte)
         case (.line, dialect.escape), (.field, dialect.escape), (.bare, dialect.escape):
             beginField()
@@ -342,9 +350,11 @@ struct CSVReader: RecordReader {
 
     private func raggedness(_ header: CSVHeader) -> String {
         let remedy =
-            row.fieldCount > header.count
-            ? "\(dialect.delimiter.described) inside of a field needs quotes"
-            : "with --ragged fill, missing fields are null"
+            row.texts.first?.hasPrefix("#") ?? false
+            ? "if it is a comment, --comment '#' leaves it out"
+            : row.fieldCount > header.count
+                ? "\(dialect.delimiter.described) inside of a field needs quotes"
+                : "with --ragged fill, missing fields are null"
         return "this record has \(row.fieldCount) field\(row.fieldCount == 1 ? "" : "s"), and the header names "
             + "\(header.count); \(remedy)"
     }
@@ -563,7 +573,7 @@ struct CSVRow {
 /// The names of a header, and the paths to which they lead.
 ///
 /// Dots divide a name into keys, except in one like `No.`, `St. Name` or `a..b`, and where another name makes a value of
-/// one of its objects. There each dot becomes `_`, because no key path of a model could have it.
+/// one of its objects. There the whole name is one key.
 struct CSVNames {
     private var paths: [[[UInt8]]] = []
     private var given: [Bool] = []
@@ -581,10 +591,8 @@ struct CSVNames {
             }
             let isBlank = name.utf8.allSatisfy(Self.isBlank)
             let written = isBlank ? Array("column_\(index + 1)".utf8) : Array(name.utf8)
-            let isPath = Self.isPath(written)
-            paths.append(
-                isPath ? written.split(separator: Self.dot).map(Array.init) : [Self.withoutDots(written)])
-            given.append(!isBlank && (isPath || !written.contains(Self.dot)))
+            paths.append(Self.isPath(written) ? written.split(separator: Self.dot).map(Array.init) : [written])
+            given.append(!isBlank)
         }
         flattenPathsThroughValues()
         for (index, path) in paths.enumerated() where given[index] { givenKeys.formUnion(path) }
@@ -611,8 +619,6 @@ struct CSVNames {
         return true
     }
 
-    private static func withoutDots(_ name: [UInt8]) -> [UInt8] { name.map { $0 == dot ? UInt8(ascii: "_") : $0 } }
-
     /// `a.b` beside `a`.
     private mutating func flattenPathsThroughValues() {
         guard paths.contains(where: { $0.count > 1 }) else { return }
@@ -629,8 +635,7 @@ struct CSVNames {
         }
         let values = Set(chains.compactMap(\.last))
         for (index, chain) in chains.enumerated() where chain.dropLast().contains(where: values.contains) {
-            paths[index] = [Array(paths[index].joined(separator: [UInt8(ascii: "_")]))]
-            given[index] = false
+            paths[index] = [Array(paths[index].joined(separator: [Self.dot]))]
         }
     }
 }

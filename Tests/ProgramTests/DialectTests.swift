@@ -109,6 +109,54 @@ import Testing
         #expect(parquet.status == 1 && parquet.complaints.contains("duckdb -c"), "\(parquet.complaints)")
     }
 
+    @Test func `names of CSV with dots are the keys that the model has, in every command`() throws {
+        try programs.write("id,No.,a..b,geo.lat,x,x.y\n1,2,3,4,5,6\n", to: "a.csv")
+        #expect(try submit(["a.csv"]).status == 0)
+        #expect(try rows("SELECT No, a_b, geo_lat, x, x_y FROM Item") == ["2|3|4|5|6"])
+        let model = try String(contentsOfFile: programs.path("a.model.json"), encoding: .utf8)
+        #expect(model.contains(#""key": ["No."]"#) && model.contains(#""key": ["x.y"]"#), "\(model)")
+        try programs.write(
+            #"{"entities": {"Item": {"identity": "id", "attributes": {"id": "integer64", "status": "#
+                + #"{"type": "integer64", "key": ["http.status"]}}}}}"#, to: "b.model.json")
+        try programs.write("id,http.status\n7,404\n", to: "b.csv")
+        let server = try PageServer { _ in
+            PageServer.response(200, ["Content-Type: text/csv"], "id,http.status\n8,500\n")
+        }
+        defer { server.stop() }
+        for arguments in [["submit", "b.csv"], ["sync", "b.csv"], ["load", server.url("/b")]] {
+            let result = try programs.run(
+                "broker", [arguments[0], "--entity", "Item", "--store", "b.sqlite", arguments[1]])
+            #expect(result.status == 0 && !result.complaints.contains("http"), "\(result)")
+        }
+        #expect(try rows("SELECT id, status FROM Item", "b") == ["7|404", "8|500"])
+    }
+
+    @Test func `lines of JSON with commas between them are records`() throws {
+        try programs.write("{\"id\":1},\n{\"id\":tru},\n{\"id\":3},\n", to: "a.ndjson")
+        let result = try submit(["--on-invalid", "skip", "a.ndjson"])
+        #expect(result.status == 3 && result.complaints.contains("a.ndjson, line 2"), "\(result.complaints)")
+        #expect(try rows("SELECT id FROM Item") == ["1", "3"])
+    }
+
+    /// A frame of the protocol has less than 16 MiB.
+    @Test func `a record that fits no frame of the protocol is stored without a server, and read again`() throws {
+        var generator = SeededGenerator()
+        var bytes = Data(count: 18 << 20)
+        bytes.withUnsafeMutableBytes { bytes in
+            for index in stride(from: 0, to: bytes.count, by: 8) {
+                bytes.storeBytes(
+                    of: UInt64.random(in: 0...UInt64.max, using: &generator), toByteOffset: index, as: UInt64.self)
+            }
+        }
+        let text = bytes.base64EncodedString()
+        try programs.write("[{\"id\": 1}, {\"id\": 2, \"data\": \"\(text)\"}, {\"id\": 3}]", to: "a.json")
+        let result = try submit(["a.json"])
+        #expect(result.status == 0, "\(result.complaints)")
+        #expect(try rows("SELECT id, length(data) FROM Item") == ["1|NULL", "2|\(text.utf8.count)", "3|NULL"])
+        let fetched = try programs.run("broker", ["fetch", "Item", "--store", "a.sqlite", "--object", "2"])
+        #expect(fetched.status == 0 && fetched.output.utf8.count > text.utf8.count, "\(fetched.complaints)")
+    }
+
     @Test func `a pipe that does not end is stored as it comes, and none of it twice`() throws {
         mkfifo(programs.path("pipe"), 0o600)
         let broker = programs.executable("broker").path

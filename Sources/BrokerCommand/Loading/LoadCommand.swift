@@ -87,7 +87,7 @@ struct LoadCommand: AsyncParsableCommand {
             var run = LoadRun(
                 self, broker, client, dryRun ? nil : bookmarks, entity: entity, root: root,
                 mapping: isAsBefore ? mapping : inferred?.mapping, guessed: inferred?.guessed,
-                rejects)
+                rejects, keys: await RecordSource.keys(of: records.reading.entity, broker))
             try await run.run(known.requests, first, unless: known.first?.version)
             return run.hasExtraKeys
         }

@@ -23,6 +23,8 @@ struct LoadRun {
     private let root: RecordRoot?
     /// The mapping that reads them, where their entity alone does not.
     private let mapping: String?
+    /// The key paths of the records, which the names of CSV may be.
+    private let keys: [[String]]
     /// Nil when the server knows none.
     private let bookmarks: LoadBookmarks?
     /// The entity of jobs without records.
@@ -56,9 +58,10 @@ struct LoadRun {
 
     init(
         _ command: LoadCommand, _ broker: BrokerClient, _ client: PageClient, _ bookmarks: LoadBookmarks?,
-        entity: String, root: RecordRoot?, mapping: String?, guessed: GuessedIdentity?, _ rejects: RejectsFile?
+        entity: String, root: RecordRoot?, mapping: String?, guessed: GuessedIdentity?, _ rejects: RejectsFile?,
+        keys: [[String]]
     ) {
-        (self.guessed, self.rejects) = (guessed, rejects)
+        (self.guessed, self.rejects, self.keys) = (guessed, rejects, keys)
         trial = GatheredRecords(keepsTexts: rejects != nil)
         observed = guessed.map { SampleInference(entity: entity, givenKeys: $0.keys) }
         self.command = command
@@ -224,7 +227,7 @@ struct LoadRun {
             if next == nil { addDoubt(FurtherPages(page, nil, root: nil), request, records: nil) }
             return next
         }
-        var answer = try LoadedPage(request, page, body, of: command, root: root)
+        var answer = try LoadedPage(request, page, body, of: command, root: root, keys: keys)
         do {
             try await checkProgress(answer, link.next)
             return try await submit(&answer, request).map { Link($0) }
@@ -436,7 +439,7 @@ struct LoadedPage {
     /// - Parameter isSample: it is not known yet where the records are.
     init(
         _ request: PageRequest, _ page: Page, _ body: UnnamedFile, of command: LoadCommand, root: RecordRoot?,
-        isSample: Bool = false
+        keys: [[String]] = [], isSample: Bool = false
     ) throws(PageError) {
         guard page.mediaType != "text/html" || command.records.format.type != nil else {
             throw PageError(
@@ -444,7 +447,7 @@ struct LoadedPage {
         }
         self.page = page
         let maximumBytes = command.requests.maxBytes.bytes
-        source = command.records.source(of: page, body, root: root, maximumBytes: maximumBytes)
+        source = command.records.source(of: page, body, root: root, maximumBytes: maximumBytes).withKeys(keys)
         rule = command.requests.rule
         var envelope: JSONDocument?
         if !page.hasContent || page.hasLink && [.found, .link].contains(rule) {

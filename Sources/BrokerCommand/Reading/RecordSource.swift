@@ -1,4 +1,5 @@
 import ArgumentParser
+import BrokerClient
 import BrokerCommandLine
 import BrokerInput
 import BrokerModelSources
@@ -40,6 +41,12 @@ struct RecordSource: Sendable {
         source.reading.csv.keys.formUnion(
             paths.filter { $0.count == 1 && ($0[0].contains(".") || $0[0].isEmpty) }.map { $0[0] })
         return source
+    }
+
+    /// The key paths of an entity of the broker's model.
+    static func keys(of entity: String?, _ broker: BrokerClient) async -> [[String]] {
+        guard let entity, let found = (try? await broker.model())?.entities[entity] else { return [] }
+        return (found.attributes.values.map(\.key) + found.relationships.values.map(\.key)).flatMap { $0?.paths ?? [] }
     }
 
     /// Hands each record to `take`.

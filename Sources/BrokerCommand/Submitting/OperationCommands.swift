@@ -357,8 +357,9 @@ struct SyncCommand: AsyncParsableCommand {
             "broker sync", makesStore: true, isDryRun: options.dryRun, inferred: inferred,
             onInterruption: options.interruption(of: tally, readsStandardInput: input.readsStandardInput)
         ) { broker in
+            let keys = await RecordSource.keys(of: options.entity, broker)
             var run = SyncRun(self, broker, tally)
-            return try await run.run(sources.map(\.readingTables))
+            return try await run.run(sources.map { $0.readingTables.withKeys(keys) })
         }
         if inferred != nil, !options.dryRun, state.summary.warnings.count(of: .extraKey) > 0 {
             let readsTexts = sources.contains(where: \.format.readsTexts)

@@ -161,9 +161,9 @@ struct SubmitCommand: AsyncParsableCommand {
                 Program.report("broker: \(warning)", .warning)
             }
             try await inferred?.guessed?.check(against: broker)
-            let sources = await withKeys(of: broker, sources)
+            let keys = await RecordSource.keys(of: reading.entity, broker)
             var run = SubmitRun(self, broker, tally)
-            return await run.run(sources)
+            return await run.run(sources.map { $0.withKeys(keys) })
         }
         let report = SubmissionReport(state: state, command: self)
         try report.say()
@@ -187,17 +187,6 @@ struct SubmitCommand: AsyncParsableCommand {
 
     /// The number of the jobs with --id, and the content of those with --resume, do not depend on time.
     fileprivate var flushTime: TimeSpan? { flush ?? (id == nil && !resume ? .seconds(1) : nil) }
-
-    /// The sources, whose CSV headers name keys as the model names them.
-    private func withKeys(of broker: BrokerClient, _ sources: [RecordSource]) async -> [RecordSource] {
-        // The format of a pipe is not known before its first bytes, for which nothing may wait here.
-        guard let entity = reading.entity, let found = (try? await broker.model())?.entities[entity]
-        else { return sources }
-        let paths = (found.attributes.values.map(\.key) + found.relationships.values.map(\.key)).flatMap {
-            $0?.paths ?? []
-        }
-        return sources.map { $0.withKeys(paths) }
-    }
 
     /// The job of gathered records: JSON text.
     fileprivate var job: @Sendable (RawJSON) -> Job {
