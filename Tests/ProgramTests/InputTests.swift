@@ -618,6 +618,7 @@ import Testing
         input += "\n" + #"{"id": 1, "late": "2020-01-02", "who": {"name": "n"}, "rows": [{"a": 1}], "text": 7}"#
         let result = try submit(input)
         #expect(result.status == 0 && result.output.contains("extraKey"), "\(result.complaints)")
+        #expect(result.complaints.contains("which was a guess, and 1 record of this input replaced others"))
         #expect(
             try rows("SELECT late, who_name, rows, _extra FROM Thing WHERE id = 1") == [#"2020-01-02|n|[{"a":1}]|NULL"#]
         )

@@ -74,6 +74,15 @@ struct GuessedIdentity {
                 + "earlier one with other values")
     }
 
+    /// Says that a first load has replaced objects of its own, beyond the records at which the identity was chosen.
+    func report(replaced changes: [String: Completion.Changes]) {
+        guard let count = changes[entity.name]?.updated, count > 0 else { return }
+        Program.report(
+            "broker: \(entity.name) is identified by \(names), which was a guess, and \(Program.counted(count, "record")) of "
+                + "this input replaced others. If they are not later versions of these, load all into another store, with "
+                + "--identity KEY,KEY, --identity content or --append.", .warning)
+    }
+
     /// - Throws: when the first records have the identities of stored objects, and other values.
     func check(against broker: BrokerClient) async throws {
         let identity = entity.identity.map { entity.attributes[$0] }

@@ -18,6 +18,8 @@ struct InferredModel {
     let mapping: String?
     /// Set where the records' identity is a guess.
     private(set) var guessed: GuessedIdentity?
+    /// The store had no model.
+    private(set) var isFirst = false
 
     /// Uses the model that the store has or that lies beside it, or infers one, and says so.
     ///
@@ -42,7 +44,7 @@ struct InferredModel {
             }
             let inferred = try samples.model(identities: identities, ignored: ignored, options.nameStyle)
             try Self.check(identities, inferred, of: entity)
-            (root, mapping) = (samples.root, inferred.mapping)
+            (root, mapping, isFirst) = (samples.root, inferred.mapping, true)
             let inference = try Inference(inferred, from: samples, file: LocalModel.file(besideStore: store))
             self.model = .inferred(inference)
             guessed = GuessedIdentity(
@@ -309,12 +311,9 @@ struct SampleRecords {
     private(set) var guessed: GuessedIdentity?
     private var bytes = 0
 
-    /// Looked at to infer a model, in a few seconds.
+    /// Looked at to infer a model, in a second or so.
     private static let mostRecords = 2_000_000
-    private static let mostBytes = 256 << 20
-
-    /// So much of standard input is read before anything is done with it.
-    private static let mostInput = 64 << 20
+    private static let mostBytes = 64 << 20
 
     /// So much of JSON is read to find its records; of a larger document the beginning shows them.
     private static let mostOfRoot = 8 << 20
@@ -367,8 +366,8 @@ struct SampleRecords {
         var waits = false
         while true {
             let (beginning, isAll) = PipeInput.readAhead(
-                source.path, Self.mostInput, patience: source.patience ?? -1, waits: waits)
-            let isLast = isAll || beginning.count >= Self.mostInput
+                source.path, Self.mostBytes, patience: source.patience ?? -1, waits: waits)
+            let isLast = isAll || beginning.count >= Self.mostBytes
             let copy = try UnnamedFile()
             defer { withExtendedLifetime(copy) {} }
             try beginning.withUnsafeBytes { try copy.append($0) }

@@ -20,7 +20,7 @@ struct SubmissionSummary {
     private(set) var records = 0
     /// The failures, and where each begins in the input, for the order.
     private var failed: [(failure: Failure, order: (input: Int, record: Int))] = []
-    private var changes: [String: Completion.Changes] = [:]
+    private(set) var changes: [String: Completion.Changes] = [:]
     private var rejections: [(place: JobPlace, error: Completion.Rejection)] = []
     var warnings = WarningCounts()
     /// Jobs that were tried, and not committed.

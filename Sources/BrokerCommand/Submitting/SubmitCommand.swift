@@ -167,6 +167,7 @@ struct SubmitCommand: AsyncParsableCommand {
         }
         let report = SubmissionReport(state: state, command: self)
         try report.say()
+        if let inferred, inferred.isFirst { inferred.guessed?.report(replaced: state.summary.changes) }
         if inferred != nil, !isDryRun, state.summary.warnings.count(of: .extraKey) > 0 {
             let readsTexts = sources.contains(where: \.format.readsTexts)
             await InferredModel.promote(connection, evolves: reading.evolves, readsTexts: readsTexts)
