@@ -294,7 +294,8 @@ struct CSVBeginning {
         }
         dialect.notes += CSVWords(rows, dialect, options).notes
         // Empty lines before it, too, are read; they say nothing.
-        return (dialect, first == 0 ? markLength : rest.first?.lowerBound ?? bytes.count)
+        // Without a line that says anything, the reader goes on after what was looked at, but for the fault.
+        return (dialect, first == 0 ? markLength : rest.first?.lowerBound ?? (hasZero ? scanned - 1 : scanned))
     }
 
     /// The fields of the header that begins there, if the reader takes it and all whole lines after it.
