@@ -251,8 +251,11 @@ package enum PipeInput {
         let known = pipe.pending.count
         while pipe.pending.count < limit, !pipe.isOver {
             let mustWait = pipe.pending.isEmpty || waits && pipe.pending.count == known
-            pipe.hasWaited = !mustWait && !FileBytes.poll(descriptor, patience)
-            if pipe.hasWaited { break }
+            if !mustWait, !FileBytes.poll(descriptor, patience) {
+                pipe.hasWaited = pipe.hasWaited || patience > 0
+                break
+            }
+            pipe.hasWaited = false
             // A read error is reported to the next reader.
             let chunk = FileBytes.read(descriptor, most: min(limit - pipe.pending.count, 1 << 20)) ?? []
             pipe.isOver = chunk.isEmpty
