@@ -14,11 +14,15 @@ public struct ModelDescription: Sendable, Hashable, Codable {
     public var description: String?
     /// What commands that load records add to the model: `columns`.
     public var evolve: [String]?
+    /// Whether the store has readable views; nil for true.
+    public var readableViews: Bool?
     /// The whole model, in the form of `protocol/model.schema.json`, with what a newer server adds to it.
     public var json: RawJSON { RawJSON(text) }
     private var text: [UInt8] = []
 
-    private enum CodingKeys: String, CodingKey { case entities, mappings, routes, keyStyle, description, evolve }
+    private enum CodingKeys: String, CodingKey {
+        case entities, mappings, routes, keyStyle, description, evolve, readableViews
+    }
 
     package init(json: [UInt8]) throws {
         self = try ValueDecoder.decode(Self.self, from: json)
@@ -33,6 +37,7 @@ public struct ModelDescription: Sendable, Hashable, Codable {
         keyStyle = try container.decodeIfPresent(String.self, forKey: .keyStyle)
         description = try container.decodeIfPresent(String.self, forKey: .description)
         evolve = try container.decodeIfPresent([String].self, forKey: .evolve)
+        readableViews = try container.decodeIfPresent(Bool.self, forKey: .readableViews)
     }
 }
 

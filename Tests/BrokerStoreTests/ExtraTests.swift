@@ -111,6 +111,7 @@ import Testing
             {"Item": {"id": "x"}} => invalidValue /Item/id
             {"Item": {"id": "001"}} => invalidValue /Item/id
             {"Item": {"id": 1, "firm": "x"}} => invalidValue /Item/firm
+            {"Item": {"id": 1, "firm": "07"}} => invalidValue /Item/firm
             {"Person": {"name": "Ann", "age": "old"}} => invalidValue /Person/age
             {"Person": {"name": "Ann", "gone": "perhaps"}} => invalidValue /Person/gone
             {"Item": {"id": 1, "owner": ["x"]}} => invalidValue /Item/owner

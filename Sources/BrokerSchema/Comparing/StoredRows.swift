@@ -74,10 +74,19 @@ struct StoredRows {
                     "\(name) IS NOT NULL AND \(conversionFunction)(\(convert(before, now)), \(name)) IS NULL"
                 let value = try connection.text(
                     "SELECT \(name) FROM \(quoted(stored.table(of: old))) WHERE \(condition) LIMIT 1")
-                if let value { inexact[part] = (value, condition) }
+                if let value { inexact[part] = (Self.shown(value, scale: before.decimalScale ?? 0), condition) }
             }
         }
         return inexact
+    }
+
+    /// A decimal that is stored as a whole number of units, with its point.
+    private static func shown(_ value: String, scale: Int) -> String {
+        guard scale > 0 else { return value }
+        let sign = value.hasPrefix("-") ? "-" : ""
+        let digits = value.dropFirst(sign.count)
+        let padded = String(repeating: "0", count: max(0, scale + 1 - digits.count)) + digits
+        return "\(sign)\(padded.dropLast(scale)).\(padded.suffix(scale))"
     }
 
     // MARK: - Reading

@@ -356,12 +356,10 @@ extension StagingContext {
                         guard !collection.refusesUnknownKeys else { throw attribute.converter.inexactness(of: value) }
                         return extraCell(value, column, entity, &conversion)
                     }
-                    if arena.isPadded {
-                        guard !entity.identity.contains(column) else {
-                            throw attribute.converter.inexactness(of: value)
-                        }
-                        return cell
+                    if entity.extraColumn >= 0, attribute.isRequired || entity.identity.contains(column) {
+                        throw attribute.converter.inexactness(of: value)
                     }
+                    guard arena.isInexact else { return cell }
                     conversion.notes.append(ValueNote(property: column, code: .inexact))
                     if let modified = entity.modified, modified.column == column {
                         conversion.wholeModified = try modified.whole(meant, attribute.converter, arena: &arena)
