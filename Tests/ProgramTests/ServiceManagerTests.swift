@@ -78,9 +78,8 @@ import Testing
         try programs.write("{", to: "model.json")
         kill(server.processIdentifier, SIGHUP)
         _ = manager.lines(through: "READY=1")
-        #expect(
-            manager.lines(through: "STATUS=").last?.contains("The last reload was refused: The model model.json")
-                == true)
+        let refusal = try #require(manager.lines(through: "STATUS=").last)
+        #expect(refusal.contains("The last reload was refused: The model /") && refusal.contains("/model.json"))
         kill(server.processIdentifier, SIGTERM)
         #expect(manager.lines(through: "STOPPING=1").last == "STOPPING=1")
         #expect(manager.lines(through: "STATUS=").last?.hasPrefix("STATUS=") == true)
