@@ -142,7 +142,8 @@ import Testing
     func `a signal finishes what was sent, says how far it came, and closes the store`(
         signal: Int32, status: Int32
     ) throws {
-        let submission = try RunningSubmission(programs, ["--batch-records", "100"], to: Self.local)
+        let submission = try RunningSubmission(
+            programs, ["--batch-records", "100", "--flush", "1h"], to: Self.local)
         try submission.write(1...250)
         try wait(forEmployees: 200)
         kill(submission.process.processIdentifier, signal)
@@ -153,7 +154,7 @@ import Testing
             try submission.complaints()
                 == "broker: interrupted: 200 records are committed; to go on, run with the same standard input: "
                 + "\(programs.executable("broker").path) submit --store app.sqlite --model model.json --entity Employee "
-                + "--batch-records 100 --skip 200\n")
+                + "--batch-records 100 --flush 1h --skip 200\n")
         #expect(try files == Self.closedStore)
         #expect(try rows("SELECT count(*) FROM Employee") == ["200"])
     }
