@@ -52,6 +52,16 @@ import Testing
         #expect(try rows("SELECT count(*) FROM Human") == ["2"])
     }
 
+    @Test func `what inference said of a type goes with the type`() throws {
+        try programs.write(#"{"id":1,"day":"2024-01-02"}"#, to: "days.ndjson")
+        #expect(try programs.run("broker", ["submit", "Day", "--store", "d.sqlite", "days.ndjson"]).status == 0)
+        let file = programs.path("d.model.json")
+        #expect(try String(contentsOfFile: file, encoding: .utf8).contains("all texts are days"))
+        let result = try programs.run("broker", ["model", "retype", "--store", "d.sqlite", "Day.day", "string"])
+        let text = try String(contentsOfFile: file, encoding: .utf8)
+        #expect(result.status == 0 && text.contains("in all 1") && !text.contains("all texts are days"), "\(text)")
+    }
+
     @Test func `a renamed identity is known to the next load`() throws {
         #expect(try edit("rename", "Person.id", "number").status == 0)
         let result = try submit("people.ndjson", "--json")

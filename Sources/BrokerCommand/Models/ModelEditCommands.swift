@@ -353,6 +353,12 @@ struct ModelRetypeCommand: AsyncParsableCommand {
                 }
             }
             edit.set(path + ["type"], .text(type.rawValue))
+            // What inference says of the type is not true any more.
+            if let description = entity.attributes[entity.index(ofAttribute: name)!].description,
+                ["in all ", "missing or null in "].contains(where: description.hasPrefix)
+            {
+                edit.set(path + ["description"], .text(String(description.prefix { $0 != ";" })))
+            }
             var others = type.isDate ? [] : ["format", "formats", "timeZone", "precision"]
             if type != .decimal { others += type == .date ? ["scale"] : ["scale", "storage"] }
             if format != nil { others.append("formats") }
