@@ -36,9 +36,10 @@ final class ServedModel: Sendable {
 
     private func extended(_ document: ModelDocument, _ plan: StagingPlan, _ isDryRun: Bool) -> StagingPlan {
         do {
+            guard files.count == 1 else { return plan }
             let store = store
             let changes = try ModelExtension(promotingIn: plan.model) { try Store.forEachExtra(path: store, $0) }
-            guard !changes.isEmpty, files.count == 1 else { return plan }
+            guard !changes.isEmpty else { return plan }
             let extended = changes.applied(to: document)
             let wider = try StagingPlan(ModelReader.read(extended))
             guard !isDryRun else { return wider }

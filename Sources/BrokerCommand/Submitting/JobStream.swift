@@ -220,7 +220,8 @@ final class JobTally: Sendable {
             rejects?.add(error, of: job.records, withOthers: true)
             answered(job) { state in
                 let place = job.place(known?.fault?.path) ?? .job
-                let isLargeRecord = code == .tooLarge && job.records.count == 1
+                // The frame is too large, of which no fault of the server says anything.
+                let isLargeRecord = code == .tooLarge && known?.fault == nil && job.records.count == 1
                 let remedy = isLargeRecord ? " One record may have 256 MiB without a server, with --store." : ""
                 state.summary.fail("\(place.text): \(error)\(remedy)", code, at: place, order: order)
                 state.inputs[order.input].failed.insert(integersIn: job.records.range)

@@ -291,10 +291,10 @@ struct WarningCounts {
     mutating func add(_ warning: Completion.Warning, at places: [JobPlace] = []) {
         let kind = Completion.Warning(code: warning.code, entity: warning.entity, key: warning.key)
         if found[kind] == nil { kinds.append(kind) }
-        found[kind, default: (0, [])].count += warning.count ?? 1
-        let known = found[kind]!.places
-        found[kind]!.places += places.filter { $0 != .job && !known.contains($0) }.prefix(
-            Self.listedPlaces - known.count)
+        var (count, known) = found[kind] ?? (0, [])
+        count += warning.count ?? 1
+        known += places.filter { $0 != .job && !known.contains($0) }.prefix(Self.listedPlaces - known.count)
+        found[kind] = (count, known)
     }
 
     /// One line for each code and entity; of values in `_extra`, for each attribute.
