@@ -90,9 +90,11 @@ package struct StoreOpening {
         }
     }
 
-    /// The changes, with what is lost by each that drops a part, or would be if it were dropped. Reads the rows.
+    /// The changes, with what is lost by each that drops a part, or would be if it were dropped, and how long large tables take. Reads
+    /// the rows.
     package func changesWithLosses(on connection: Connection) throws(StoreError) -> [StoreChange] {
-        try losses?.adding(to: changes, on: connection) ?? changes
+        guard let losses, let plan else { return changes }
+        return try losses.adding(to: changes, on: connection) + (changes.isEmpty ? [] : plan.forecasts())
     }
 
     package func refuseDifferences() throws(StoreError) {

@@ -78,6 +78,9 @@ import Testing
         (["retype", "Person.amount", "deciml"], "did you mean \"decimal\"?"),
         (["promote", "Person", "nothing"], "_extra of Person has no nothing"),
         (["describe", "Persn", "x"], "did you mean \"Person\"?"),
+        (["flatten", "Person.amount"], "does not lead to one object"),
+        (["split", "Person.frend"], "has a key below frend"),
+        (["split", "Person.friend"], "No attribute of Person has a key below friend"),
     ])
     func `an edit that cannot be made changes nothing`(arguments: [String], message: String) throws {
         let (before, schema) = (try model, try rows("SELECT sql FROM sqlite_schema"))
@@ -88,6 +91,38 @@ import Testing
         #expect(
             try FileManager.default.contentsOfDirectory(atPath: programs.path("")).allSatisfy { !$0.contains("before") }
         )
+    }
+
+    @Test func `an object becomes columns of its row, and columns an object, and the same records change nothing`()
+        throws
+    {
+        try programs.write(
+            #"""
+            {"id":1,"to":{"city":"x","zip":"1"},"friend":{"id":2,"code":"b"}}
+            {"id":3,"to":{"city":"y"}}
+            """#, to: "more.ndjson")
+        #expect(try submit("more.ndjson").status == 0)
+        func expectUnchanged() throws {
+            let result = try submit("more.ndjson", "--json")
+            #expect(
+                result.status == 0 && !result.output.contains(#""updated":1"#)
+                    && !result.output.contains(#""inserted":1"#))
+        }
+        let split = try edit("split", "Person.to", "--entity", "Place")
+        #expect(split.status == 0 && split.output.contains("migrated: Place is new"), "\(split)")
+        #expect(try rows("SELECT parent_id, city, zip FROM Place ORDER BY 1") == ["1|x|1", "3|y|NULL"])
+        try expectUnchanged()
+        let flat = try edit("flatten", "Person.to")
+        #expect(flat.status == 0 && flat.output.contains("migrated: Place goes"), "\(flat)")
+        #expect(
+            try rows("SELECT id, to_city, to_zip FROM Person WHERE to_city IS NOT NULL ORDER BY 1") == [
+                "1|x|1", "3|y|NULL",
+            ])
+        #expect(try rows("SELECT name FROM sqlite_schema WHERE name = 'Place'") == [])
+        try expectUnchanged()
+        #expect(try edit("flatten", "Person.friend").status == 0)
+        #expect(try rows("SELECT friend_id, friend_code FROM Person WHERE id = 1") == ["2|b"])
+        try expectUnchanged()
     }
 
     @Test func `what is dropped is in a copy that is named, and does not come again`() throws {

@@ -16,7 +16,7 @@ struct ModelCommand: AsyncParsableCommand {
             ModelCheckCommand.self, ModelShowCommand.self, ModelImportCommand.self, ModelDiagramCommand.self,
             ModelSchemaCommand.self, ModelDiffCommand.self, ModelSwiftCommand.self, ModelSetKeyCommand.self,
             ModelRenameCommand.self, ModelRetypeCommand.self, ModelPromoteCommand.self, ModelDropCommand.self,
-            ModelIgnoreCommand.self, ModelDescribeCommand.self,
+            ModelIgnoreCommand.self, ModelFlattenCommand.self, ModelSplitCommand.self, ModelDescribeCommand.self,
         ])
 }
 

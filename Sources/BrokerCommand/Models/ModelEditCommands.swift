@@ -178,6 +178,14 @@ struct ModelEdit {
         document.root.set(path, value)
     }
 
+    /// What inference says of values does not hold any more.
+    mutating func dropInferredDescription(at path: [String]) {
+        guard let text = document.root.value(at: path + ["description"])?.string,
+            ["in all ", "missing or null in "].contains(where: text.hasPrefix)
+        else { return }
+        set(path + ["description"], .text(String(text.prefix { $0 != ";" })))
+    }
+
     /// Changes the name of a member, which keeps its place.
     mutating func rename(_ path: [String], to name: String) {
         guard let parent = document.root.value(at: Array(path.dropLast())) else { return }
@@ -353,12 +361,7 @@ struct ModelRetypeCommand: AsyncParsableCommand {
                 }
             }
             edit.set(path + ["type"], .text(type.rawValue))
-            // What inference says of the type is not true any more.
-            if let description = entity.attributes[entity.index(ofAttribute: name)!].description,
-                ["in all ", "missing or null in "].contains(where: description.hasPrefix)
-            {
-                edit.set(path + ["description"], .text(String(description.prefix { $0 != ";" })))
-            }
+            edit.dropInferredDescription(at: path)
             var others = type.isDate ? [] : ["format", "formats", "timeZone", "precision"]
             if type != .decimal { others += type == .date ? ["scale"] : ["scale", "storage"] }
             if format != nil { others.append("formats") }

@@ -230,6 +230,13 @@ package struct Attribute: Sendable {
     package var onInvalid = InvalidValuePolicy.fail
     /// The former name: a store that has the attribute under that name retains its values.
     package var renamedFrom: String?
+    /// The link and the attribute of a former name that is a path: the value was another object's, at the end of that link.
+    package var formerPath: (link: String, attribute: String)? {
+        guard let parts = renamedFrom?.split(separator: ".", omittingEmptySubsequences: false), parts.count == 2 else {
+            return nil
+        }
+        return (String(parts[0]), String(parts[1]))
+    }
     /// It has the keys of records that the model does not name, and the values that other attributes cannot hold: the entity
     /// says `extra`.
     package private(set) var isExtra = false

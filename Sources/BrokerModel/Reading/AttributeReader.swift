@@ -39,9 +39,9 @@ struct AttributeReader {
         draft.fields = fields
         draft.attribute.description = fields.description
         draft.attribute.renamedFrom = fields["renamedFrom"]?.string()
+        let former = draft.attribute.formerPath == nil ? draft.attribute.renamedFrom : nil
         draft.attribute.keyPaths = KeyPaths.read(
-            fields["key"], name: draft.attribute.renamedFrom ?? draft.attribute.name, style: keyStyle,
-            mayNameHolder: true)
+            fields["key"], name: former ?? draft.attribute.name, style: keyStyle, mayNameHolder: true)
         draft.attribute.isOptional = fields["optional"]?.bool() ?? true
         draft.attribute.onInvalid = fields["onInvalid"]?.choice() ?? .fail
         draft.isIndexed = fields.flag("indexed")

@@ -25,6 +25,7 @@ struct ModelComparison {
     /// The parts of the stored model that the wanted one lacks, by the subjects of their changes.
     private(set) var removed: [String: RemovedPart] = [:]
     private let retained: RetainedParts
+    private let carried: CarriedValues
 
     /// - Parameters:
     ///   - stored: the effective model of the store: the model in force, and the retained parts of earlier models.
@@ -40,12 +41,17 @@ struct ModelComparison {
         self.match = match
         self.removal = removal
         retained = RetainedParts(in: stored, besides: inForce)
+        carried = CarriedValues(from: stored, to: wanted, match)
         for index in stored.entities.indices {
             let entity = stored.entities[index]
             if let new = match.entity(for: index) {
                 compare(index, new)
             } else if populated.contains(index) {
                 refuseLosingRows(of: index)
+            } else if carried.emptied.contains(index) {
+                change(
+                    .migrated, entity.name,
+                    "\(entity.name) goes, and what its objects have, the objects around them get")
             } else {
                 remove(
                     .entity(index), entity.name, "\(entity.name) is in the store, but not in the model",
@@ -134,6 +140,9 @@ struct ModelComparison {
             if match.released.contains(part) {
                 let none = kind == .attribute ? "no value" : "no link"
                 return change(.migrated, name, "\(name) has \(none) in the store, and is dropped")
+            }
+            if let taker = carried.takers[part] {
+                return change(.migrated, name, "\(name) goes, and its values go to \(taker)")
             }
             // A retained part would be in the way of a new one of its name.
             if PartKind.allCases.contains(where: { new.index(of: $0, named: old.name(of: kind, index)) != nil }) {
@@ -283,6 +292,8 @@ struct ModelComparison {
             let isInherited = isNewAbove(index, .attribute, place)
             if match.ownerLink(for: place, of: index, stored, wanted) != nil {
                 change(.migrated, name, "\(name) is new, and rows that are there take it from their owner")
+            } else if carried.flattened[index]?[place] != nil || carried.split[index]?.sources[place] != nil {
+                change(.migrated, name, "\(name) is new, and takes the values of \(attribute.renamedFrom!)")
             } else if let value = attribute.defaultValue {
                 guard !isInherited else { continue }
                 change(.migrated, name, "\(name) is new, and rows that are there take its default \(value.text)")

@@ -290,7 +290,10 @@ private struct RetainedModel {
         for kind in PartKind.allCases {
             guard var parts = entity[kind.key]?.members else { continue }
             for index in parts.indices {
-                parts[index].value[member: "renamedFrom"] = nil
+                // A path is no part's name.
+                if parts[index].value["renamedFrom"]?.string?.contains(".") != true {
+                    parts[index].value[member: "renamedFrom"] = nil
+                }
                 parts[index].value[member: "mapping"] = nil
             }
             entity[member: kind.key] = ModelValue(.object(parts), at: .unknown)

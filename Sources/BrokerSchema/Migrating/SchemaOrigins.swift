@@ -15,6 +15,7 @@ struct SchemaOrigins {
     /// By entity with a table of its own, what becomes of its keys, if anything.
     private var keyChanges: [Int: KeyChange] = [:]
     private(set) var filledTables: [FilledTable] = []
+    let carried: CarriedValues
 
     subscript(table: String) -> TableOrigin? { origins[table] }
 
@@ -25,6 +26,7 @@ struct SchemaOrigins {
     ) {
         (self.old, self.new, self.match) = (old, new, match)
         sides = (ColumnNaming(old), ColumnNaming(new))
+        carried = CarriedValues(from: old, to: new, match)
         for index in new.tableEntities {
             guard let former = match.tables[index] else { continue }
             keyChanges[index] = keyChange(of: index, former, convert)
@@ -158,7 +160,11 @@ struct SchemaOrigins {
             let source = source(ofAttribute: place, in: topmost)
             if let source, before.attributes[source].type != attribute.type { origin.retypes = true }
             if let source, isMoved(source) {
-                origin.moved.append((before.attributes[source].column, convert(before.attributes[source], attribute)))
+                origin.moved.append(
+                    (
+                        TableOrigin.Source(column: before.attributes[source].column),
+                        convert(before.attributes[source], attribute)
+                    ))
             }
             let former = { (source: Int) in
                 let change = Self.change(
@@ -166,8 +172,9 @@ struct SchemaOrigins {
                 return [TableOrigin.Source(column: before.attributes[source].column, change: change)]
             }
             attributes.add(
-                [attribute.column], from: place, former, to: &origin
-            ) { member, source in
+                [attribute.column], from: place, former, to: &origin,
+                carried: { member, _ in self.carried(place, of: member, convert) }
+            ) { member, source, _ in
                 guard new.entities[member.new].attributeIndices.contains(place) else { return nil }
                 guard let source else { return fill(member.new, place) }
                 let isTightened =
@@ -177,8 +184,47 @@ struct SchemaOrigins {
             }
         }
         addLinks(of: entity, before, members, to: &origin)
+        origin.moved += extra(of: topmost, former, convert)
         for column in ownerColumns(of: topmost, before) { origin.add(column) }
         return origin
+    }
+
+    /// The value of another object that a row takes along a link.
+    private func carried(_ place: Int, of member: Member, _ convert: AttributeConversion) -> TableOrigin.Source? {
+        guard let found = carried.flattened[member.new]?[place],
+            let columns = carried.columns(of: found, in: member.old)
+        else { return nil }
+        let (before, now) = (
+            old.entities[found.destination].attributes[found.attribute], new.entities[member.new].attributes[place]
+        )
+        return TableOrigin.Source(
+            column: columns.link,
+            change: .identity(
+                table: columns.table, column: before.column, key: columns.key,
+                conversion: before.isStored(like: now) ? nil : convert(before, now)))
+    }
+
+    /// What `_extra` of an object that goes has, below the key of the link to it.
+    private func extra(
+        of index: Int, _ former: Int, _ convert: AttributeConversion
+    ) -> [(source: TableOrigin.Source, conversion: Int)] {
+        var taken: [Int: CarriedValues.Flattened] = [:]
+        for found in (carried.flattened[index] ?? [:]).values where carried.emptied.contains(found.destination) {
+            taken[found.link] = found
+        }
+        return taken.values.sorted { $0.link < $1.link }.compactMap { found in
+            guard let columns = carried.columns(of: found, in: former),
+                let extra = old.entities[found.destination].attributes.first(where: \.isExtra),
+                var target = new.entities[index].attributes.first(where: \.isExtra)
+            else { return nil }
+            target.keyPaths = Array(old.entities[former].relationships[found.link].keyPaths.prefix(1))
+            return (
+                TableOrigin.Source(
+                    column: columns.link,
+                    change: .identity(table: columns.table, column: extra.column, key: columns.key, conversion: nil)),
+                convert(extra, target)
+            )
+        }
     }
 
     /// The columns of an owned entity's identity that its rows take from their owner, which has an identity now.
@@ -219,7 +265,10 @@ struct SchemaOrigins {
                 return linkSources(count, sides.old.linkColumns(found), to: relationship.destination)
                     + [place].compactMap { $0.map { TableOrigin.Source(column: $0) } }
             }
-            links.add(names, from: place, former, to: &origin) { _, _ in nil }
+            links.add(names, from: place, former, to: &origin) { member, _, column in
+                let values = self.carried.links(ofOwner: member.new, place) ?? []
+                return column < values.count ? values[column] : nil
+            }
         }
     }
 
@@ -244,7 +293,8 @@ struct SchemaOrigins {
         /// - Parameter fill: returns the SQL of the value that replaces NULL in rows of an entity.
         func add(
             _ columns: [String], from place: Int, _ former: (Int) -> [TableOrigin.Source],
-            to origin: inout TableOrigin, fill: (Member, Int?) -> String?
+            to origin: inout TableOrigin, carried: (Member, Int) -> TableOrigin.Source? = { _, _ in nil },
+            fill: (_ member: Member, _ source: Int?, _ column: Int) -> String?
         ) {
             let sources = Set(members.compactMap { match.entities[$0.new][kind][place] })
             // All rows with the attribute had it in one column, and no other column takes values from that.
@@ -255,8 +305,8 @@ struct SchemaOrigins {
                 if let stays { origin.add(column, from: stays) }
                 let values = members.filter(\.hasRows).map { member in
                     let source = match.entities[member.new][kind][place]
-                    let fill = fill(member, source)
-                    var taken = source.flatMap(found)
+                    let fill = fill(member, source, index)
+                    var taken = source.map(found) ?? carried(member, index)
                     // Rows that did not have the attribute have NULL in the column that stays.
                     if source == nil, fill == nil, let only, !old.entities[member.old].indices(of: kind).contains(only)
                     {
@@ -418,7 +468,7 @@ struct TableOrigin {
     private(set) var values: [ExactText: [EntityValue]] = [:]
     /// The column `_extra`, and the columns and conversions of values that go there where they are not held any more.
     var extra: String?
-    var moved: [(column: String, conversion: Int)] = []
+    var moved: [(source: Source, conversion: Int)] = []
     /// An attribute has another type, which the declaration and the comment of its column name.
     var retypes = false
     /// Columns that stored rows take from their owner: they are added before anything else changes.
@@ -447,7 +497,7 @@ struct TableOrigin {
     ///
     /// - Parameter value: what is there before.
     func taking(_ value: String, current: (String) -> String) -> String {
-        moved.reduce(value) { "\(extraFunction)(\($1.conversion), \($0), \(quoted(current($1.column))))" }
+        moved.reduce(value) { "\(extraFunction)(\($1.conversion), \($0), \($1.source.expression(current: current)))" }
     }
 
     /// Every column of the store whose values are taken; not those that values of another table replace.

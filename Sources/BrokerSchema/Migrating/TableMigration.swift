@@ -227,7 +227,10 @@ struct MigrationRun {
         for table in plan.tables {
             for index in table.goneIndexes { try connection.execute("DROP INDEX IF EXISTS \(quoted(index))") }
         }
-        for table in plan.goneTables { try connection.execute("DROP TABLE \(quoted(table))") }
+        let emptied = plan.goneTables.filter { plan.emptiedTables.contains(ExactText($0)) }
+        for table in plan.goneTables where !emptied.contains(table) {
+            try connection.execute("DROP TABLE \(quoted(table))")
+        }
         let staying = plan.presentTables.filter { !plan.goneTables.contains($0) }
         for step in RenameSequence(staying, plan.tables.map { ($0.old.name, $0.new.name) }).steps {
             try connection.execute("ALTER TABLE \(quoted(step.from)) RENAME TO \(quoted(step.to))")
@@ -247,6 +250,7 @@ struct MigrationRun {
         // Links to these are made of their row keys, which are needed until all tables are copied.
         let identified = plan.tables.filter { $0.newIdentity != nil }
         try rebuild(identified)
+        for table in emptied { try connection.execute("DROP TABLE \(quoted(table))") }
         // The stored keys of the feed are row keys.
         if !identified.isEmpty { try connection.execute("DELETE FROM _broker_feed") }
         try makeIndexes(of: plan.newTables + plan.tables.map(\.new))

@@ -125,6 +125,8 @@ package struct ValueConversion: Sendable {
     private let new: ValueConverter
     /// The path in `_extra` of values that the new attribute does not hold; nil where no record brings it.
     private let path: [UInt8]?
+    /// The values are other objects' `_extra`.
+    private let isExtra: Bool
 
     /// - Precondition: the attributes are those of a store and of a plan, so that their formats can be read.
     package init(from old: Attribute, to new: Attribute) {
@@ -132,6 +134,7 @@ package struct ValueConversion: Sendable {
         former = old.type
         self.new = Self.converter(new)
         path = new.recordPaths.first.map(ExtraValues.path)
+        isExtra = new.isExtra
     }
 
     private static func converter(_ attribute: Attribute) -> ValueConverter {
@@ -213,7 +216,7 @@ package struct ValueConversion: Sendable {
     /// The column `_extra` of a row with a value, which it gets where the new attribute does not hold the value; nil where it does.
     package func extra(_ column: Cell, taking cell: Cell) throws(TooManyExtraKeys) -> [UInt8]? {
         var isHeld = cell.kind == .null
-        if !isHeld { convert(cell) { isHeld = $0.kind != .null } }
+        if !isHeld, !isExtra { convert(cell) { isHeld = $0.kind != .null } }
         guard !isHeld, let path else { return nil }
         var entries: [UInt8] = []
         json(cell).withUnsafeBufferPointer { ExtraValues.add(path, $0, to: &entries) }
