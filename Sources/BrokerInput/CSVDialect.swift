@@ -507,9 +507,10 @@ struct CSVHeaderGuess {
             return kinds.count > 1 ? .text : kinds.first ?? .empty
         }
         isCertain = kinds.indices.contains { kinds[$0] == .text && (below[$0] == .number || below[$0] == .date) }
-        guard !isCertain, !typed.isEmpty, kinds.first != .empty, !rest.isEmpty else { return }
+        let isTyped = !typed.isEmpty && kinds.first != .empty
+        guard !isCertain, isTyped || Self.hasText(first, of: rest), !rest.isEmpty else { return }
         isHeaderless =
-            typed.allSatisfy { below[$0] == kinds[$0] || below[$0] == .empty }
+            isTyped && typed.allSatisfy { below[$0] == kinds[$0] || below[$0] == .empty }
             && typed.contains { below[$0] == kinds[$0] } && !Self.mayBeNames(typed.map { ($0, first[$0]) })
         let line = first.prefix(4).map { $0.prefix(30) }.joined(separator: ", ") + (first.count > 4 ? ", …" : "")
         note =
@@ -518,6 +519,19 @@ struct CSVHeaderGuess {
                 + "--with-header reads it as their names"
             : "the first line (\(line)) is read as the names of the fields; --no-header reads it as a record"
     }
+
+    /// Whether one of the texts is a value further down, too, or hardly a name. A line that is repeated whole is one of names.
+    private static func hasText(_ first: [String], of rest: some Sequence<[String]>) -> Bool {
+        guard !rest.contains(first) else { return false }
+        return first.indices.contains { column in
+            let text = first[column]
+            return !text.isEmpty
+                && (rest.contains { $0[column] == text } || text.contains("@") || text.contains("://")
+                    || text.split(separator: " ").count > mostWordsOfName)
+        }
+    }
+
+    private static let mostWordsOfName = 8
 
     /// Years; or two fields or more side by side, whole numbers that go up or different days.
     private static func mayBeNames(_ fields: [(column: Int, text: String)]) -> Bool {

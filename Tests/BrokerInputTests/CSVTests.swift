@@ -274,7 +274,9 @@ import Testing
         ("country,2019,2020\nCH,1,2\n", true), (",0,1\n0,5,6\n", false), ("id,name\n1,a\n", false),
         ("0,1,2\n5,6,7\n", true), ("country,2020-01-01\nCH,5\n", true),
         ("country,2020-01-01,2020-01-02\nCH,5,6\n", true),
-        ("2019,total\nx,1\n", false), ("a,1st\nb,2nd\n", false), ("1,Ada\n", false),
+        ("red,small\nred,large\n", true), ("a,b\nred,x\na,b\n", false), ("ann@example.com,x\nb,y\n", true),
+        ("colour,size\nred,large\n", false), ("2019,total\nx,1\n", false), ("a,1st\nb,2nd\n", false),
+        ("1,Ada\n", false),
     ])
     func `a first line that may be names is a header, and that is said where it looks like a record`(
         text: String, isSaid: Bool
