@@ -112,7 +112,10 @@ public struct AdminAction: RawRepresentable, Sendable, Hashable {
     /// The model is read again, and applied completely or not at all.
     public static let reload = AdminAction(rawValue: "reload")
 
-    package static let known: [Self] = [.pause, .resume, .drain, .checkpoint, .reload]
+    /// Lists the connections of clients.
+    package static let clients = AdminAction(rawValue: "clients")
+
+    package static let known: [Self] = [.pause, .resume, .drain, .checkpoint, .reload, .clients]
 }
 
 /// The result of an administrative action.

@@ -151,10 +151,18 @@ extension BrokerClient {
     /// - Returns: the server's answer, the `done` message of the protocol.
     package func perform(_ action: AdminAction) async throws -> RawJSON { RawJSON(try await done(action).text) }
 
+    /// Ends connections of other clients, and returns how many there were.
+    package func kick(_ message: KickMessage) async throws -> Int {
+        Int(try await done { message.write(to: &$0) }.document.root["connections"]?.int64 ?? 0)
+    }
+
     private func done(_ action: AdminAction) async throws -> ServerEnvelope {
-        let answer = try await request("admin", isSentOnce: true, orOnCancellation: BrokerError.actionWaitCancelled) {
-            $0.member("action", action.rawValue)
-        }
+        try await done { $0.member("action", action.rawValue) }
+    }
+
+    private func done(_ members: @escaping @Sendable (inout JSONWriter) -> Void) async throws -> ServerEnvelope {
+        let answer = try await request(
+            "admin", isSentOnce: true, orOnCancellation: BrokerError.actionWaitCancelled, members)
         guard case .done = answer.message else { throw unexpected(answer, to: "admin") }
         return answer
     }

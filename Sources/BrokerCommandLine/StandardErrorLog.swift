@@ -37,6 +37,9 @@ package struct LogLine {
             .reduce(message.printable) { $0 + " \($1.key.printable)=\("\($1.value)".quotedForLog)" }
     }
 
+    /// What clients choose, and what is for people, is text whatever is in it.
+    private static let texts: Set = ["id", "client", "trace", "path", "file", "message", "cause", "error", "reason"]
+
     private var json: String {
         var writer = JSONWriter()
         writer.object { writer in
@@ -46,7 +49,12 @@ package struct LogLine {
             guard !metadata.isEmpty else { return }
             writer.object("metadata") { writer in
                 for (key, value) in metadata.sorted(by: { $0.key < $1.key }) {
-                    writer.member(key, "\(value)")
+                    let text = "\(value)"
+                    if let number = Int64(text), "\(number)" == text, !Self.texts.contains(key) {
+                        writer.member(key, number)
+                    } else {
+                        writer.member(key, text)
+                    }
                 }
             }
         }

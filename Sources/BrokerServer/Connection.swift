@@ -40,6 +40,7 @@ final class Connection: Sendable {
 
     let peer: PeerCredentials
     let role: ClientRole
+    let activity = ClientActivity()
     private let eventLoop: any EventLoop
     private let handler: NIOLoopBoundBox<FrameHandler?>
     let coordinator: Coordinator

@@ -32,6 +32,8 @@ final class ConnectionSet {
     let answers = SharedBudget(byteLimit: answerBytes)
     private var handlers: [ObjectIdentifier: FrameHandler] = [:]
     private var served: Set<ObjectIdentifier> = []
+    /// Those that were served since the start.
+    private var servedCount = 0
     private var places: ConnectionPlaces
     private var backlog = 0
     private var largeTurns = AssemblyTurns<ObjectIdentifier>(byteLimit: assemblyBytes)
@@ -66,6 +68,8 @@ final class ConnectionSet {
             return .noPlace(places, handler.peer.user)
         }
         served.insert(identifier)
+        servedCount += 1
+        handler.number = servedCount
         return nil
     }
 
@@ -93,6 +97,11 @@ final class ConnectionSet {
         case .busy: log.log(.warning, .noPlace, "A connection was refused: \(error.message)", metadata)
         default: log.log(.notice, .badFrame, "A connection was ended: \(error.message)", metadata)
         }
+    }
+
+    /// Those that are served, in the order in which they came.
+    var numbered: [FrameHandler] {
+        served.compactMap { handlers[$0] }.sorted { $0.number ?? 0 < $1.number ?? 0 }
     }
 
     // MARK: - Stopping

@@ -19,6 +19,9 @@ final class FrameHandler: ChannelDuplexHandler {
     let peer: PeerCredentials
     /// Nil for a peer that is not served.
     let role: ClientRole?
+    /// Its place in the order of the connections that were served since the start; nil for one that is refused.
+    var number: Int?
+    private(set) var receivedBytes = 0
     /// When bytes of the current large frame came last, and when its turn began.
     private var lastReadAt = NIODeadline.now()
     private var turnAt = NIODeadline.now()
@@ -144,7 +147,9 @@ final class FrameHandler: ChannelDuplexHandler {
             timer.cancel()
             silenceTimer = nil
         }
-        state.received(unwrapInboundIn(data))
+        let bytes = unwrapInboundIn(data)
+        receivedBytes += bytes.readableBytes
+        state.received(bytes)
         advance()
     }
 

@@ -112,6 +112,7 @@ final class MessageHandler: Sendable {
 
     /// Answers a frame that cannot be opened, or whose message is not valid.
     private func refuse(_ request: Request, _ error: WireError) {
+        request.connection.activity.refused(error)
         guard !error.endsConnection else { return request.breakOff(error) }
         var metadata = request.connection.peer.metadata
         metadata["code"] = "\(error.code)"
@@ -128,6 +129,7 @@ final class MessageHandler: Sendable {
         switch envelope.message {
         case .job: refuseChange("a job", for: request)
         case .hello(let client):
+            connection.activity.saidHello(client)
             log.logger.debug("A client said hello.", metadata: ["client": "\((client ?? "").briefly)"])
             request.send("welcome") { welcome(connection.role, to: &$0) }
         case .ping:
@@ -147,6 +149,7 @@ final class MessageHandler: Sendable {
         case .cancel(let id): return .question { [self] ticket in cancelJob(id, before: ticket, for: request) }
         // At once, whatever is before it: it ends what a pause delays.
         case .admin(let action): administer(action, for: request)
+        case .kick(let message): kick(message, for: request)
         case .backup(let file, let replaces, let wantsProgress):
             backUp(to: file, replaces: replaces, wantsProgress: wantsProgress, for: request)
         case .migrate(let message): migrate(message, for: request)
@@ -213,6 +216,7 @@ final class MessageHandler: Sendable {
             }
         }
         job.mayDelete = connection.role == .write
+        connection.activity.beganJob()
         return job
     }
 
@@ -233,6 +237,7 @@ final class MessageHandler: Sendable {
                 writer.member("merged", merged)
             }
         case .ended(let outcome):
+            connection.activity.ended(outcome)
             log.jobs.ended(outcome, of: connection.peer.user, process: connection.peer.process, trace: reply.trace)
             if case .completed = outcome.result, !reply.wantsCompletion { return connection.finish() }
             connection.answer(outcome, about: frame, isBrief: reply.isBrief)
@@ -410,7 +415,9 @@ extension MessageHandler {
 
     private func administer(_ action: AdminAction, for request: Request) {
         guard mayAdminister(request) else { return }
-        log.logger.notice("\(action.rawValue) was asked for.", metadata: request.connection.peer.metadata)
+        if action != .clients {
+            log.logger.notice("\(action.rawValue) was asked for.", metadata: request.connection.peer.metadata)
+        }
         let done: @Sendable ((inout JSONWriter) -> Void) -> Void = { members in
             request.send("done") { writer in
                 writer.member("action", action.rawValue)
@@ -453,7 +460,25 @@ extension MessageHandler {
                 case .failure(let fault): failed(fault)
                 }
             }
+        case .clients:
+            request.connection.onHandler { handler in done { handler.connections.writeClients(to: &$0) } }
         default: failed(.notHere(action.rawValue))
+        }
+    }
+
+    private func kick(_ message: KickMessage, for request: Request) {
+        guard mayAdminister(request) else { return }
+        log.logger.notice("\(KickMessage.action) was asked for.", metadata: request.connection.peer.metadata)
+        request.connection.onHandler { handler in
+            let count = handler.connections.kick(message, except: handler)
+            guard count > 0 else {
+                return request.send(
+                    WireError.unsupported("No other connection is that one: the action `clients` lists them."))
+            }
+            request.send("done") { writer in
+                writer.member("action", KickMessage.action)
+                writer.member("connections", count)
+            }
         }
     }
 

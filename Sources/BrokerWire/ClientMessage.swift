@@ -16,6 +16,8 @@ package enum ClientMessage {
     ///   - file: an absolute path.
     ///   - replaces: an existing file is replaced.
     case backup(file: String, replaces: Bool, wantsProgress: Bool)
+    /// An `admin` that ends connections.
+    case kick(KickMessage)
     /// An `admin` that changes the store to the model as it now is.
     case migrate(MigrateMessage)
     /// - Parameter after: a sequence that the server is to have applied before it reads.
@@ -48,6 +50,33 @@ package struct MigrateMessage: Sendable, Equatable {
         writer.member("action", Self.action)
         writer.member("dryRun", isDryRun)
         writer.member("removedParts", removedParts.rawValue)
+    }
+}
+
+/// The server ends a connection, or those of a user, but not that of the message itself.
+package struct KickMessage: Sendable, Equatable {
+    /// The name of the action on the wire.
+    package static let action = "kick"
+
+    package var connection: Int?
+    package var user: UInt32?
+
+    package init(connection: Int? = nil, user: UInt32? = nil) { (self.connection, self.user) = (connection, user) }
+
+    /// Writes the members of the message.
+    package func write(to writer: inout JSONWriter) {
+        writer.member("action", Self.action)
+        if let connection { writer.member("connection", connection) }
+        if let user { writer.member("user", Int(user)) }
+    }
+
+    init(_ root: JSONValue) throws(WireError) {
+        let number = try root.optionalUser()
+        self.init(connection: try root.optionalCount("connection"), user: number)
+        guard (connection == nil) != (user == nil) else {
+            throw .unsupported(
+                "A `kick` needs either the number of a `connection` or that of a `user`.", at: "/connection")
+        }
     }
 }
 
@@ -160,12 +189,14 @@ extension ClientEnvelope {
     }
 
     private static func administration(in root: JSONValue) throws(WireError) -> ClientMessage {
-        let actions = AdminAction.known.map(\.rawValue) + [ClientMessage.backupAction, MigrateMessage.action]
+        let actions =
+            AdminAction.known.map(\.rawValue) + [KickMessage.action, ClientMessage.backupAction, MigrateMessage.action]
         guard let value = root["action"] else {
             throw .unsupported("An `admin` needs an `action`: \(actions.listed).", at: "/action")
         }
         guard value.kind == .string else { throw value.mismatch("a string", at: "/action") }
         switch actions.first(where: { value.isText($0) }) {
+        case KickMessage.action?: return .kick(try KickMessage(root))
         case ClientMessage.backupAction?: return try backup(in: root)
         case MigrateMessage.action?:
             return .migrate(
@@ -223,6 +254,14 @@ extension CommitQuery {
 }
 
 extension JSONValue {
+    fileprivate func optionalUser() throws(WireError) -> UInt32? {
+        guard let count = try optionalCount("user") else { return nil }
+        guard let user = UInt32(exactly: count) else {
+            throw .unsupported("`user` is the number of a user, at most \(UInt32.max).", at: "/user")
+        }
+        return user
+    }
+
     /// An `id` that an answer may have; nil for any other value.
     package var returnableID: String? {
         guard kind == .string, JobID.byteCounts.contains(bytes.count) else { return nil }
@@ -325,13 +364,10 @@ package struct JobsMessage: Sendable, Equatable {
             }
             limit = Int(number)
         }
-        let user = try root.optionalCount("user")
-        guard user.map({ UInt32(exactly: $0) != nil }) ?? true else {
-            throw .unsupported("`user` is the number of a user, at most \(UInt32.max).", at: "/user")
-        }
+        let user = try root.optionalUser()
         self.init(
             lists: List.allCases.filter { lists.isEmpty || lists.contains($0) }, limit: limit,
-            since: try root.optionalCount("since").map { Int64($0) }, user: user.map { UInt32($0) },
+            since: try root.optionalCount("since").map { Int64($0) }, user: user,
             code: try root.optionalString("code", in: ""))
     }
 }

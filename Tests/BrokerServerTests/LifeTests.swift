@@ -457,6 +457,29 @@ import Testing
         }
     }
 
+    @Test func `the operator sees who is connected and what failed, and ends a connection`() async throws {
+        try await RunningServer.run { running in
+            let (bad, owner) = (try running.connect(), try running.connect())
+            _ = try bad.ask(#"{"type": "hello", "client": "loader 1.2"}"#)
+            #expect(try bad.ask(#"{"id": "a", "entity": "Department", "json": [{"id": 1}]}"#).type == "completed")
+            #expect(try bad.ask(#"{"id": "b", "entity": "Department", "json": [{"id": "x"}]}"#).type == "failed")
+            let all = try owner.ask(#"{"type": "admin", "action": "clients"}"#)
+            for (member, value) in [
+                ("connection", "1"), ("client", "loader 1.2"), ("user", "\(getuid())"), ("process", "\(getpid())"),
+                ("jobs", "2"), ("failed", "1"), ("inFlight", "0"), ("error.code", "invalidValue"),
+            ] { #expect(all["clients.0.\(member)"] == value, "\(member) of \(all.text)") }
+            for wrong in ["", #", "connection": 1, "user": 0"#, #", "connection": 2"#, #", "user": 4294967294"#] {
+                let answer = try owner.ask(#"{"type": "admin", "action": "kick"\#(wrong)}"#)
+                #expect(answer.code == "unsupportedMessage", "\(wrong): \(answer.text)")
+            }
+            let kicked = try owner.ask(#"{"type": "admin", "action": "kick", "connection": 1}"#)
+            #expect(kicked["connections"] == "1", "\(kicked.text)")
+            #expect(try bad.receive() == nil)
+            let rest = try owner.ask(#"{"type": "admin", "action": "clients"}"#)
+            #expect(rest["clients.0.connection"] == "2" && rest["clients.1.connection"] == nil, "\(rest.text)")
+        }
+    }
+
     @Test func `a client that asks for progress gets it before the end`() async throws {
         try await RunningServer.run { running in
             let client = try running.connect()

@@ -42,6 +42,8 @@ import Testing
         #expect(object["time"] as? String == "2026-03-01T12:00:00.007Z" && object["level"] as? String == "notice")
         #expect(object["message"] as? String == "A job failed.\nforged")
         #expect(object["metadata"] as? [String: String] == ["id": "a b\u{1B}[2J\u{9B}", "code": "busy"])
+        let numbers = LogLine(.info, "", ["bytes": "7", "id": "7", "took": "07"], label: "", time: 0).text(.json)
+        #expect(numbers.contains(#""metadata":{"bytes":7,"id":"7","took":"07"}"#), "\(numbers)")
         let priorities = Logger.Level.allCases.map { level in
             LogLine(level, "", [:], label: "", time: 0).text(.journald)
         }

@@ -62,13 +62,7 @@ struct JobsCommand: AsyncParsableCommand {
 
     private var isFiltered: Bool { since != nil || user != nil || code != nil }
 
-    private func userNumber() throws -> UInt32? {
-        guard let user else { return nil }
-        guard let number = UInt32(user) ?? getpwnam(user)?.pointee.pw_uid else {
-            throw ValidationError("--user: this machine has no user \"\(user)\". Give the number.")
-        }
-        return number
-    }
+    private func userNumber() throws -> UInt32? { try user.map(UserName.number) }
 
     func run() async throws {
         let lists: [JobsMessage.List] =
@@ -123,10 +117,7 @@ private enum JobLists {
     private static func failed(_ job: JSONValue) -> [String] {
         let error = job["error"]
         let place = error?["path"]?.string.map { " at \($0)" } ?? ""
-        // In this machine's time zone.
-        let time = job["acceptedAt"]?.int64.map {
-            Timestamp(seconds: Int($0 / 1_000)).formatted("%m-%d %H:%M:%S", isLocal: true)
-        }
+        let time = job["acceptedAt"]?.int64.map(ShortText.moment)
         return [
             sequence(job), time ?? "-", user(job), job["id"]?.string ?? "",
             "\(error?["code"]?.string ?? "")\(place): \(error?["message"]?.string ?? "")",
@@ -149,10 +140,8 @@ private enum JobLists {
 
     private static func sequence(_ job: JSONValue) -> String { job["sequence"]?.int64.map { "\($0)" } ?? "-" }
 
-    /// The name of the user, or the number where this machine has no name for it.
     private static func user(_ job: JSONValue) -> String {
-        guard let number = job["user"]?.int64 else { return "-" }
-        return UInt32(exactly: number).flatMap(getpwuid).map { String(cString: $0.pointee.pw_name) } ?? "\(number)"
+        job["user"]?.int64.map { UserName.text(UInt32(clamping: $0)) } ?? "-"
     }
 }
 

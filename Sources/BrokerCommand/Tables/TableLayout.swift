@@ -218,6 +218,11 @@ enum ShortText {
     }
 
     /// `512 B`, `1.5 KiB`, `12 MiB`.
+    /// A moment in this machine's time zone, from milliseconds since 1970.
+    static func moment(milliseconds: Int64) -> String {
+        Timestamp(seconds: Int(milliseconds / 1_000)).formatted("%m-%d %H:%M:%S", isLocal: true)
+    }
+
     static func bytes(_ bytes: Int) -> String {
         var value = Double(bytes)
         for unit in ["B", "KiB", "MiB", "GiB", "TiB"] {

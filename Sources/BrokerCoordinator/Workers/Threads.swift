@@ -253,7 +253,7 @@ final class SerialThread: Sendable {
 }
 
 /// Milliseconds since 1970.
-func wallClockMilliseconds() -> Int64 {
+package func wallClockMilliseconds() -> Int64 {
     var now = timespec()
     clock_gettime(CLOCK_REALTIME, &now)
     return Int64(now.tv_sec) * 1_000 + Int64(now.tv_nsec) / 1_000_000

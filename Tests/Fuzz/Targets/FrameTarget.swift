@@ -217,6 +217,8 @@ final class MessageTarget: FuzzTarget {
             let count = subscription.entities?.count ?? 1
             try require((1...5_000).contains(count), "\(count) entities are followed")
             try require(subscription.after ?? 0 >= 0, "the feed begins before 0")
+        case .kick(let message):
+            try require((message.connection == nil) != (message.user == nil), "it is not known whom to kick")
         case .hello, .admin, .migrate, .ping, .stats, .jobs, .model: break
         }
     }
