@@ -350,28 +350,6 @@ extension DeletionLimit {
         }
         self = limit
     }
-
-    /// - Parameter text: such as `2.5%`.
-    private init?(percentage text: some BidirectionalCollection<UInt8>) {
-        guard text.count <= 8, text.last == UInt8(ascii: "%") else { return nil }
-        let parts = text.dropLast().split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
-        guard (1...2).contains(parts.count), let whole = Self.digits(parts[0], 1...3) else { return nil }
-        var thousandths = whole * 1_000
-        if parts.count == 2 {
-            guard let fraction = Self.digits(parts[1], 1...3) else { return nil }
-            thousandths += (0..<3 - parts[1].count).reduce(fraction) { value, _ in value * 10 }
-        }
-        guard thousandths <= 100_000 else { return nil }
-        self = .share(thousandthsOfPercent: thousandths)
-    }
-
-    private static func digits(_ text: some Collection<UInt8>, _ counts: ClosedRange<Int>) -> Int? {
-        guard counts.contains(text.count), text.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) })
-        else {
-            return nil
-        }
-        return text.reduce(0) { $0 * 10 + Int($1 - UInt8(ascii: "0")) }
-    }
 }
 
 extension Bookmark {

@@ -100,7 +100,9 @@ extension Store {
         if !run.job.mayDelete, let fault = DeletionLimit.unauthorized(tally.deletions, merger.plan.model) {
             throw MergeFailure.fault(fault)
         }
-        if let fault = try run.job.maximumDeletions?.fault(of: outcome.changes, merger) {
+        if let fault = try run.job.maximumDeletions?.fault(of: outcome.changes, merger)
+            ?? DeletionLimit.fault(ofModel: merger, outcome.changes)
+        {
             throw MergeFailure.fault(fault)
         }
         outcome.objects = try run.objects?.reply(within: ReplyObjects.maximumBytes)

@@ -193,6 +193,10 @@ struct FaultCase: Sendable, CustomTestStringConvertible {
                     entity(#""attributes": {"a": "string"}, "tombstone": "a == 1""#), "/entities/A/tombstone",
                     "a new object"),
                 FaultCase(
+                    entity(#""attributes": {"a": "string"}, "maximumDeletions": "200%""#),
+                    "/entities/A/maximumDeletions",
+                    "a whole number from 0, or a percentage"),
+                FaultCase(
                     entity(#""relationships": {"b": "B"}"#), "/entities/A/relationships/b", "describes a relationship"),
             ])
     func `a wrong relationship is refused`(fault: FaultCase) { fault.check() }

@@ -444,6 +444,24 @@ import Testing
         #expect(try fault(test, .share(thousandthsOfPercent: 5_000), port) == nil)
         #expect(try fault(test, .share(thousandthsOfPercent: 4_000), port) != nil)
     }
+
+    @Test(arguments: [("57", true), ("56", false), (#""95%""#, true), (#""94.999%""#, false), ("0", false)])
+    func `the model limits the deletions of a hierarchy for each job, whatever its sender allows`(
+        limit: String, mayDelete: Bool
+    ) throws {
+        let test = try store()
+        let model = Self.model.replacing(#""Town": {"#, with: #""Town": {"maximumDeletions": \#(limit), "#)
+        #expect(model != Self.model)
+        try test.reopen(model)
+        let end = try test.apply(job(test, Self.sync, .objects(1_000)))
+        #expect((end.fault == nil) == mayDelete, "\(end)")
+        guard !mayDelete else { return }
+        let limited = limit.replacing("\"", with: "")
+        #expect(
+            end.fault?.message.contains("delete 57 of 60 Town, and the model lets a job delete \(limited) (") == true)
+        #expect(try test.rows("SELECT count(*) FROM Land") == ["20"])
+        #expect(try test.apply(job(test, #"{"entity": "Note", "json": {}}"#)).fault == nil)
+    }
 }
 
 /// Jobs whose sender may not delete objects (the role `insert`).

@@ -201,6 +201,7 @@ extension Job {
         // A job that is undone leaves everything as it was for the next one.
         let mayBeUndone =
             isDryRun || !mayDelete || maximumDeletions != nil || operations.count > 1 || plan.mayFailLast
+            || plan.model.tableEntities.contains { plan.model.entities[$0].maximumDeletions != nil }
         return mayBeUndone ? .search : .linking
     }
 }

@@ -35,6 +35,8 @@ package struct Entity: Sendable {
     /// A predicate on a record's attributes: a record that matches it deletes its object. It is checked when the model
     /// is compiled.
     package var tombstone: String?
+    /// The objects of it, and of those that inherit from it, that a job may delete.
+    package var maximumDeletions: DeletionLimit?
     /// The former name: a store that has the entity under that name retains its objects.
     package var renamedFrom: String?
     /// The attribute that identified the objects before: in a store with that identity they get the other one.

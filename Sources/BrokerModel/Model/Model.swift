@@ -97,6 +97,9 @@ extension Model {
     /// The entity whose table has the objects: the topmost entity, or the entity itself.
     package func topmost(of entity: Int) -> Int { families[entity].topmost }
 
+    /// The objects of its hierarchy that a job may delete.
+    package func deletionLimit(of entity: Int) -> DeletionLimit? { entities[topmost(of: entity)].maximumDeletions }
+
     /// The entities that it inherits from, the nearest one first.
     package func ancestors(of entity: Int) -> [Int] { families[entity].ancestors }
 

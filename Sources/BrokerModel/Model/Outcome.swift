@@ -369,3 +369,48 @@ package enum DeletionLimit: Sendable, Equatable {
     /// of a percent, so that the decision takes whole numbers only and is the same on every machine.
     case share(thousandthsOfPercent: Int)
 }
+
+extension DeletionLimit {
+    /// As a model and a job say it: `20`, `2.5%`.
+    package var text: String {
+        switch self {
+        case .objects(let count): return "\(count)"
+        case .share(let thousandths):
+            var fraction = String(thousandths % 1_000 + 1_000).dropFirst()
+            while fraction.last == "0" { fraction.removeLast() }
+            return "\(thousandths / 1_000)" + (fraction.isEmpty ? "" : ".\(fraction)") + "%"
+        }
+    }
+
+    /// Whether it forbids so many, of that many before.
+    package func forbids(_ deleted: Int, of before: Int) -> Bool {
+        switch self {
+        case .objects(let limit): return deleted > limit
+        case .share(let thousandths):
+            let (part, isTooLarge) = before.multipliedReportingOverflow(by: thousandths)
+            return !isTooLarge && deleted * 100_000 > part
+        }
+    }
+
+    /// - Parameter text: such as `2.5%`.
+    package init?(percentage text: some BidirectionalCollection<UInt8>) {
+        guard text.count <= 8, text.last == UInt8(ascii: "%") else { return nil }
+        let parts = text.dropLast().split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+        guard (1...2).contains(parts.count), let whole = Self.digits(parts[0], 1...3) else { return nil }
+        var thousandths = whole * 1_000
+        if parts.count == 2 {
+            guard let fraction = Self.digits(parts[1], 1...3) else { return nil }
+            thousandths += (0..<3 - parts[1].count).reduce(fraction) { value, _ in value * 10 }
+        }
+        guard thousandths <= 100_000 else { return nil }
+        self = .share(thousandthsOfPercent: thousandths)
+    }
+
+    private static func digits(_ text: some Collection<UInt8>, _ counts: ClosedRange<Int>) -> Int? {
+        guard counts.contains(text.count), text.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) })
+        else {
+            return nil
+        }
+        return text.reduce(0) { $0 * 10 + Int($1 - UInt8(ascii: "0")) }
+    }
+}

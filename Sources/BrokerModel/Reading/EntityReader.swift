@@ -56,6 +56,7 @@ struct EntityReader {
             }
         }
         draft.entity.renamedFrom = fields["renamedFrom"]?.string()
+        draft.entity.maximumDeletions = readMaximumDeletions(fields)
         draft.entity.formerIdentity = fields["formerIdentity"]?.string()
         FormerNames.check(draft.attributes, draft.relationships)
         return draft
@@ -257,6 +258,21 @@ extension PropertyNamesReader {
                 "every record of an entity without identity is a new object; take this out, or add \"identity\"")
         }
         entity.tombstone = text
+    }
+}
+
+extension EntityReader {
+    /// The whole table of a hierarchy is counted, so only its topmost entity has the field.
+    private func readMaximumDeletions(_ fields: ModelFields) -> DeletionLimit? {
+        guard let node = fields["maximumDeletions"] else { return nil }
+        guard fields["parent"] == nil else {
+            return node.refuse("the deletions of a hierarchy are counted together; say this of the topmost entity")
+        }
+        if let limit = node.value.string.flatMap({ DeletionLimit(percentage: Array($0.utf8)) }) { return limit }
+        guard let count = node.value.int64.flatMap({ Int(exactly: $0) }), count >= 0 else {
+            return node.refuseExpected("a whole number from 0, or a percentage like \"2.5%\"")
+        }
+        return .objects(count)
     }
 }
 

@@ -194,7 +194,7 @@ struct ModelVocabulary: Sendable {
             "table", "root", "ignore", "identity", "identityOptional", "identityGuessed", "attributes", "relationships",
             "unique",
             "indexes",
-            "parent", "abstract", "modified", "tombstone", "extra", "renamedFrom", "formerIdentity",
+            "parent", "abstract", "modified", "tombstone", "maximumDeletions", "extra", "renamedFrom", "formerIdentity",
         ])
 
     static let attribute = ModelVocabulary(

@@ -57,6 +57,13 @@ extension Model {
             if let tombstone = entity.tombstone, parent?.tombstone != tombstone {
                 writer.member("tombstone", tombstone)
             }
+            if let limit = entity.maximumDeletions {
+                if case .objects(let count) = limit {
+                    writer.member("maximumDeletions", count)
+                } else {
+                    writer.member("maximumDeletions", limit.text)
+                }
+            }
             if let modified = entity.modified, parent == nil {
                 writer.member("modified", entity.attributes[modified].name)
             }

@@ -146,15 +146,44 @@ extension DeletionLimit {
             let parts = deleted.map { "\($0.counts.deleted) \($0.entity)" }
             let sum = parts.count > 1 ? ", \(total) objects in all" : ""
             return Self.fault("\(Self.list(parts))\(sum)", limit: "\(limit)")
-        case .share(let thousandths):
+        case .share:
             var parts: [String] = []
             for (entity, deleted, before) in try Self.shares(of: changes, merger) {
-                let (part, isTooLarge) = before.multipliedReportingOverflow(by: thousandths)
-                if !isTooLarge, deleted * 100_000 > part { parts.append("\(deleted) of \(before) \(entity)") }
+                if forbids(deleted, of: before) { parts.append("\(deleted) of \(before) \(entity)") }
             }
             guard !parts.isEmpty else { return nil }
-            return Self.fault(Self.list(parts), limit: "\(Self.text(thousandths))% of an entity's objects")
+            return Self.fault(Self.list(parts), limit: "\(text) of an entity's objects")
         }
+    }
+
+    /// The fault of a job that deleted more objects of an entity than the model lets any job; nil if it did not.
+    static func fault(
+        ofModel merger: Merger, _ changes: [(entity: String, counts: ChangeCounts)]
+    ) throws(StoreError) -> Fault? {
+        let model = merger.plan.model
+        let limited = changes.filter { change in
+            change.counts.deleted > 0
+                && model.index(ofEntity: change.entity).map { model.deletionLimit(of: $0) != nil } ?? false
+        }
+        guard !limited.isEmpty else { return nil }
+        // All of the hierarchy counts, also what was inserted.
+        let topmost = Set(limited.compactMap { model.index(ofEntity: $0.entity).map(model.topmost) })
+        for (entity, deleted, before) in try shares(
+            of: changes.filter {
+                model.index(ofEntity: $0.entity).map { topmost.contains(model.topmost(of: $0)) } ?? false
+            },
+            merger)
+        {
+            guard let limit = model.index(ofEntity: entity).flatMap(model.deletionLimit),
+                limit.forbids(deleted, of: before)
+            else { continue }
+            return Fault(
+                .tooManyDeletions,
+                "The job would delete \(deleted) of \(before) \(entity), and the model lets a job delete \(limit.text) "
+                    + "(`maximumDeletions` of the entity). Nothing was changed. If all of them are to be deleted, have the operator "
+                    + "change the model.", entity: entity)
+        }
+        return nil
     }
 
     /// The fault of a job that deleted objects (``JobTally/deletions``), though its sender may not; nil if it did not.
@@ -189,13 +218,6 @@ extension DeletionLimit {
     private static func list(_ parts: [String]) -> String {
         let rest = parts.count > listedEntities ? " and objects of \(parts.count - listedEntities) more entities" : ""
         return parts.prefix(listedEntities).joined(separator: ", ") + rest
-    }
-
-    /// Thousandths of a percent as a percentage: `12.5`.
-    private static func text(_ thousandths: Int) -> String {
-        var fraction = String(thousandths % 1_000 + 1_000).dropFirst()
-        while fraction.last == "0" { fraction.removeLast() }
-        return "\(thousandths / 1_000)" + (fraction.isEmpty ? "" : ".\(fraction)")
     }
 
     private static func fault(_ deleted: String, limit: String) -> Fault {
