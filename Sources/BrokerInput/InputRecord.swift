@@ -52,6 +52,12 @@ struct TextPosition {
         lineStart = offset
     }
 
+    /// Moves over so many lines' ends, the last one before that offset.
+    mutating func advance(overLines count: Int, to start: Int) {
+        guard count > 0 else { return }
+        (line, offset, lineStart) = (line + count, start, start)
+    }
+
     init() {}
 
     /// The beginning of a line.

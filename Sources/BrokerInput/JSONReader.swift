@@ -102,8 +102,14 @@ package struct RecordCutter: RecordReader {
         let isDiscarded = path?.isDiscarded ?? false
         // The bytes within the limit; a record that continues after them is too large.
         let stop = isDiscarded ? bytes.count : min(bytes.count, start + limits.maximumBytes - begun.count)
-        let end = try bytes.withUnsafeBufferPointer { piece throws(InputFault) in
-            try goOnInside(UnsafeBufferPointer(rebasing: piece[..<stop]), from: start, base: base)
+        let end = try bytes.withUnsafeBufferPointer { piece throws(InputFault) -> Int? in
+            let piece = UnsafeBufferPointer(rebasing: piece[..<stop])
+            guard state == .value, open.isEmpty, let whole = WholeRecord(in: piece, from: start) else {
+                return try goOnInside(piece, from: start, base: base)
+            }
+            isDoubtful = whole.isDoubtful
+            position.advance(overLines: whole.lines, to: base + whole.lineStart)
+            return whole.end
         }
         if let end {
             try endRecord(bytes[start..<end], at: base + end, emit)
@@ -410,7 +416,7 @@ package struct RecordCutter: RecordReader {
         while true {
             // A record that is a single value ends with it.
             if state == .commaOrEnd, open.isEmpty { return index }
-            if state == .string || state == .keyString { index = Self.plainEnd(piece, from: index) }
+            if state == .string || state == .keyString { index = WholeRecord.plainEnd(piece, from: index, &isDoubtful) }
             guard index < piece.count else { return nil }
             let byte = piece[index]
             switch state {
@@ -420,10 +426,8 @@ package struct RecordCutter: RecordReader {
                 } else if byte == UInt8(ascii: "\\") {
                     isDoubtful = true
                     state = state == .string ? .escape : .keyEscape
-                } else if byte < 0x20 {
+                } else {
                     throw controlCharacter(byte, at: base + index)
-                } else if byte >= 0x80 {
-                    isDoubtful = true
                 }
             case .escape, .keyEscape:
                 guard byte >= 0x20 else { throw controlCharacter(byte, at: base + index) }
@@ -448,7 +452,7 @@ package struct RecordCutter: RecordReader {
             case .value where byte.isScalar, .firstValue where byte.isScalar:
                 state = .scalar
                 let scalar = piece[index...].prefix(while: \.isScalar)
-                isDoubtful = isDoubtful || !Self.isSound(scalar)
+                isDoubtful = isDoubtful || !WholeRecord.isSound(scalar)
                 index = scalar.endIndex
                 continue
             case .value, .firstValue:
@@ -459,35 +463,6 @@ package struct RecordCutter: RecordReader {
             index += 1
         }
     }
-
-    /// Moves over bytes that mean nothing in a string, eight at a time: ASCII, but for control characters, quotes and backslashes.
-    private static func plainEnd(_ piece: UnsafeBufferPointer<UInt8>, from start: Int) -> Int {
-        let ones: UInt64 = 0x0101_0101_0101_0101
-        let bytes = UnsafeRawBufferPointer(piece)
-        var index = start
-        while index + 8 <= bytes.count {
-            let word = UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: index, as: UInt64.self))
-            // The highest bit of the first byte that has a meaning is set, and of none before it.
-            let quotes = (word ^ ones &* 0x22) &- ones
-            let escapes = (word ^ ones &* 0x5C) &- ones
-            let marks = (word | quotes | escapes | (word &- ones &* 0x20)) & ones << 7
-            guard marks == 0 else { return index + marks.trailingZeroBitCount / 8 }
-            index += 8
-        }
-        return index
-    }
-
-    /// A literal, or a number without an exponent. Of all else the parser decides.
-    private static func isSound(_ scalar: Slice<UnsafeBufferPointer<UInt8>>) -> Bool {
-        let digits = scalar.first == UInt8(ascii: "-") ? scalar.dropFirst() : scalar
-        guard let first = digits.first, first.isDigit else { return literals.contains { scalar.elementsEqual($0) } }
-        let whole = digits.prefix { $0 != UInt8(ascii: ".") }
-        let fraction = digits[whole.endIndex...].dropFirst()
-        return (whole.count == 1 || first != UInt8(ascii: "0")) && digits.last != UInt8(ascii: ".")
-            && whole.allSatisfy(\.isDigit) && fraction.allSatisfy(\.isDigit)
-    }
-
-    private static let literals = ["true", "false", "null"].map { Array($0.utf8) }
 
     /// Begins an array or an object: the record itself or a value inside of it.
     private mutating func beginContainer(_ byte: UInt8, at offset: Int) throws(InputFault) -> State {
