@@ -203,6 +203,8 @@ struct SubmitCommand: AsyncParsableCommand {
 /// The records of a submission: they are gathered into jobs, of which a window is in flight.
 private struct SubmitRun {
     private let command: SubmitCommand
+    private let batchRecords: Int
+    private let batchBytes: Int
     private let job: @Sendable (RawJSON) -> Job
     /// Nil unless the submission is resumed.
     private let resumed: ResumedJobs?
@@ -222,6 +224,7 @@ private struct SubmitRun {
 
     init(_ command: SubmitCommand, _ broker: BrokerClient, _ tally: JobTally) {
         self.command = command
+        (batchRecords, batchBytes) = (command.batchRecords, command.batchBytes.bytes)
         job = command.job
         resumed = command.resume ? ResumedJobs(options: command.jobOptions) : nil
         stream = JobStream(broker, tally, maximumInFlight: command.maxInFlight)
@@ -248,7 +251,12 @@ private struct SubmitRun {
             do {
                 try await source.forEachBatch { batch in
                     for reject in batch.rejects { stream.tally.unreadable(reject, of: input) }
-                    for record in batch.records { try await take(record, of: source, input) }
+                    for record in batch.records {
+                        if gathered.isFull(before: record, records: batchRecords, bytes: batchBytes) {
+                            try await send(source, input)
+                        }
+                        try take(record, of: source)
+                    }
                     if source.patience != nil, isDue(batch) { try await send(source, input) }
                     noteRead(input, bytes: batch.bytesRead - bytes)
                     bytes = batch.bytesRead
@@ -268,11 +276,8 @@ private struct SubmitRun {
         }
     }
 
-    private mutating func take(_ record: InputRecord, of source: RecordSource, _ input: Int) async throws {
+    private mutating func take(_ record: InputRecord, of source: RecordSource) throws(Enough) {
         if skipped == toSkip, toTake == 0 { throw Enough() }
-        if gathered.isFull(before: record, records: command.batchRecords, bytes: command.batchBytes.bytes) {
-            try await send(source, input)
-        }
         if skipped < toSkip {
             skipped += 1
             gathered.skip()
