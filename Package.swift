@@ -127,7 +127,9 @@ let package = Package(
         .target(name: "BrokerSQLite", dependencies: ["CGlibc", "CSQLite"], swiftSettings: strict),
         .target(
             name: "BrokerModelSources",
-            dependencies: ["BrokerJSON", "BrokerModel", "BrokerSQLite", "BrokerStaging", "BrokerXML"],
+            dependencies: [
+                "BrokerFastJSON", "BrokerJSON", "BrokerModel", "BrokerSQLite", "BrokerStaging", "BrokerXML",
+            ],
             swiftSettings: strict),
         .target(
             name: "BrokerSchema", dependencies: ["BrokerJSON", "BrokerModel", "BrokerSQLite"], swiftSettings: strict),

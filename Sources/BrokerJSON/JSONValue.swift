@@ -230,6 +230,12 @@ extension Int64 {
             self = number
             return
         }
+        // As most fractions are written.
+        if let last = text.last, (UInt8(ascii: "1")...UInt8(ascii: "9")).contains(last),
+            text.contains(UInt8(ascii: ".")), !text.contains(where: { $0 | 0x20 == UInt8(ascii: "e") })
+        {
+            return nil
+        }
         var digits: [UInt8] = []
         var scale = 0
         var index = text.first == UInt8(ascii: "-") ? 1 : 0

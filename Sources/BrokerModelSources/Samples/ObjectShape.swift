@@ -2,11 +2,14 @@ internal import BrokerJSON
 internal import BrokerStaging
 
 /// The samples' values at one key.
+///
+/// What each value changes is without the checks of exclusive access at run time, here and in ``ObjectShape``: they cost as much as
+/// the observing, and no method changes what its caller is changing.
 final class PropertyShape {
     /// Values that were seen, including nulls.
-    private(set) var count = 0
+    @exclusivity(unchecked) private(set) var count = 0
     private(set) var nulls = 0
-    private(set) var scalars = ScalarShape()
+    @exclusivity(unchecked) private(set) var scalars = ScalarShape()
     private(set) var objects: ObjectShape?
     private(set) var singleObjects = 0
     /// Arrays of objects that are not empty.
@@ -17,7 +20,7 @@ final class PropertyShape {
     /// Objects that are nested too deep to be observed.
     private(set) var deepObjects = 0
     /// Whether a value occurs twice; nil where that is not observed.
-    private(set) var distinct: DistinctValues?
+    @exclusivity(unchecked) private(set) var distinct: DistinctValues?
     /// The paths to values in objects with one key that begins with `$`, such as MongoDB's `{"$oid": "5f…"}`.
     private(set) var wrappers: [[String]] = []
     /// Values that are wrapped so.
@@ -25,13 +28,13 @@ final class PropertyShape {
 
     init(isTracked: Bool) { distinct = isTracked ? DistinctValues() : nil }
 
-    /// - Returns: a hash of a scalar value or of a list of them; nil for other values and null.
+    /// - Returns: a hash of a scalar value or of a list of them; nil for other values, and where no row is open for it.
     func observe(_ value: JSONValue, _ owner: ObjectShape) -> Int? {
         count += 1
         switch value.kind {
         case .null:
             nulls += 1
-            return JSONValue.sampleHash(of: value.bytes)
+            return owner.rows.isOpen ? JSONValue.sampleHash(of: value.bytes) : nil
         case .object: return observe(object: value, owner)
         case .array: return observe(list: value, owner)
         default: return observe(scalar: value, owner)
@@ -39,8 +42,9 @@ final class PropertyShape {
     }
 
     /// - Parameter isNumber: the value is a number, though it may be written as a text.
-    private func observe(scalar value: JSONValue, _ owner: ObjectShape, isNumber: Bool = false) -> Int {
+    private func observe(scalar value: JSONValue, _ owner: ObjectShape, isNumber: Bool = false) -> Int? {
         if isNumber { scalars.observe(number: value.bytes) } else { scalars.observe(value) }
+        guard owner.rows.isOpen || distinct?.isCounting ?? false else { return nil }
         let hash = JSONValue.sampleHash(of: value.bytes)
         distinct?.insert(hash, owner.rows.budget)
         return hash
@@ -60,7 +64,7 @@ final class PropertyShape {
     private func observe(list: JSONValue, _ owner: ObjectShape) -> Int? {
         guard list.elements.allSatisfy({ $0.kind == .object }) else {
             otherLists += 1
-            return JSONValue.sampleHash(of: list.bytes)
+            return owner.rows.isOpen ? JSONValue.sampleHash(of: list.bytes) : nil
         }
         guard list.elements.contains(where: { _ in true }) else {
             emptyLists += 1
@@ -183,10 +187,13 @@ struct DistinctValues {
     /// All values differ from each other.
     var areUnique: Bool { repetitions == 0 && !isCut && !values.isEmpty }
 
+    /// Further values are compared.
+    var isCounting: Bool { repetitions <= Self.mostRepetitions && !isCut }
+
     mutating func insert(_ hash: Int, _ budget: EvidenceBudget) {
-        guard repetitions <= Self.mostRepetitions, !isCut else { return }
+        guard isCounting else { return }
         if !values.insert(hash).inserted { repetitions += 1 } else { isCut = !budget.takeValue() }
-        if repetitions > Self.mostRepetitions || isCut { values = [] }
+        if !isCounting { values = [] }
     }
 
     func merged(with other: DistinctValues) -> DistinctValues {
@@ -208,16 +215,16 @@ final class ObjectShape {
     static let deepest = 12
 
     /// Objects that were seen.
-    private(set) var count = 0
+    @exclusivity(unchecked) private(set) var count = 0
     /// In the order in which they were seen first.
     private(set) var keys: [String] = []
     /// By the index of their key.
-    private(set) var properties: [PropertyShape] = []
+    @exclusivity(unchecked) private(set) var properties: [PropertyShape] = []
     /// The values of keys beyond the limit.
     private(set) var further: PropertyShape?
-    private(set) var rows: RowSample
+    @exclusivity(unchecked) private(set) var rows: RowSample
     /// By the index of their key, the columns of ``rows``; nil for keys that are not compared.
-    private(set) var columns: [Int?] = []
+    @exclusivity(unchecked) private(set) var columns: [Int?] = []
     private var columnCount = (plain: 0, named: RowSample.plainColumns)
     let depth: Int
     /// There is one of these objects at most in each record, so a value that is unique here is unique among the records.
@@ -240,7 +247,7 @@ final class ObjectShape {
     }()
     /// By bytes: keys that differ only in Unicode's normal form are different keys.
     private var indices: [[UInt8]: Int] = [:]
-    private var keyBytes: [[UInt8]] = []
+    @exclusivity(unchecked) private var keyBytes: [[UInt8]] = []
 
     init(
         depth: Int, isSingle: Bool, readsTexts: Bool = false, givenKeys: Set<String> = [],
@@ -272,6 +279,7 @@ final class ObjectShape {
             }
             expected = index + 1
             let hash = properties[index].observe(value, self)
+            guard rows.isOpen else { continue }
             if let column = columns[index] {
                 rows.note(hash ?? JSONValue.sampleHash(of: value.bytes), at: column)
             } else {
@@ -388,8 +396,8 @@ final class ObjectShape {
 
 /// The evidence of all samples together, so that hostile ones have no more of it.
 final class EvidenceBudget {
-    private var rows: Int
-    private var values: Int
+    @exclusivity(unchecked) private var rows: Int
+    @exclusivity(unchecked) private var values: Int
 
     init(rows: Int = 300_000, values: Int = 6_000_000) { (self.rows, self.values) = (rows, values) }
 
@@ -420,7 +428,7 @@ struct RowSample {
     private var values: [UInt32] = []
     /// By object, the number of the array that holds it; 0 for a single object.
     private var lists: [Int32] = []
-    private var isOpen = false
+    private(set) var isOpen = false
     let budget: EvidenceBudget
 
     init(_ budget: EvidenceBudget) { self.budget = budget }
@@ -433,7 +441,7 @@ struct RowSample {
         isOpen = count < Self.mostRows && budget.takeRow()
         guard isOpen else { return isCut = true }
         lists.append(Int32(truncatingIfNeeded: list ?? 0))
-        for _ in 0..<Self.stride { values.append(0) }
+        values.append(contentsOf: repeatElement(0, count: Self.stride))
     }
 
     mutating func note(_ hash: Int, at column: Int) {

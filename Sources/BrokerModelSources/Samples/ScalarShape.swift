@@ -1,3 +1,4 @@
+internal import BrokerFastJSON
 internal import BrokerJSON
 internal import BrokerModel
 internal import BrokerStaging
@@ -56,7 +57,7 @@ struct ScalarShape {
     private mutating func note(number text: UnsafeBufferPointer<UInt8>) {
         guard let integer = Int64(wholeNumber: text) else {
             if Self.isIntegral(text) { wideIntegers += 1 } else { fractions += 1 }
-            let value = Double(jsonNumber: text) ?? .infinity
+            let value = Double(fastJSONNumber: text) ?? .infinity
             if Self.isLong(text) || Self.isUnderflow(text, value) { longFractions += 1 }
             if let number = NumberText(text) { noteFraction(number.fraction) }
             return note(value)
@@ -103,7 +104,7 @@ struct ScalarShape {
             plainIntegers += 1
             note(integer)
         } else if let number = NumberText(text) {
-            let value = Double(jsonNumber: text) ?? .infinity
+            let value = Double(fastJSONNumber: text) ?? .infinity
             if Self.isLong(text) || Self.isUnderflow(text, value) { longTexts += 1 }
             noteFraction(number.fraction)
             if number.fraction.contains(where: { $0 != UInt8(ascii: "0") }) || number.fraction.count > 1 {
