@@ -1,5 +1,4 @@
 internal import Broker
-internal import BrokerJSON
 internal import BrokerWire
 internal import NIOCore
 

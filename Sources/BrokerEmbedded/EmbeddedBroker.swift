@@ -2,7 +2,6 @@ public import Broker
 internal import BrokerCoordinator
 internal import BrokerJSON
 internal import BrokerModel
-internal import BrokerStaging
 internal import BrokerStore
 public import Logging
 internal import Synchronization

@@ -1,4 +1,3 @@
-import BrokerJSON
 import Dispatch
 import Synchronization
 

@@ -1,6 +1,5 @@
 internal import BrokerCoordinator
 internal import BrokerJSON
-internal import BrokerWire
 internal import Dispatch
 internal import Logging
 internal import Synchronization

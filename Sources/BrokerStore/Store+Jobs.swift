@@ -1,5 +1,4 @@
 internal import BrokerModel
-internal import BrokerSchema
 package import BrokerStaging
 
 extension Store {

@@ -1,5 +1,4 @@
 import BrokerCommandLine
-import BrokerCoordinator
 import BrokerModel
 import BrokerModelSources
 import BrokerStaging

@@ -1,5 +1,4 @@
 import BrokerCommandLine
-import BrokerJSON
 import BrokerWire
 import CGlibc
 import Glibc

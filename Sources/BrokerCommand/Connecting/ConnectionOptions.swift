@@ -3,10 +3,8 @@ import Broker
 import BrokerClient
 import BrokerCommandLine
 import BrokerPages
-import BrokerJSON
 import BrokerSchema
 import BrokerServer
-import BrokerStaging
 internal import BrokerStore
 import BrokerWire
 import Glibc

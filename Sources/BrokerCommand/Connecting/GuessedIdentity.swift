@@ -1,7 +1,6 @@
 import Broker
 import BrokerClient
 import BrokerCommandLine
-import BrokerInput
 import BrokerJSON
 import BrokerModel
 import BrokerModelSources

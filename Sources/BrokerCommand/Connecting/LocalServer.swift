@@ -1,10 +1,8 @@
-import Broker
 import BrokerClient
 import BrokerCommandLine
 import BrokerCoordinator
 import BrokerJSON
 import BrokerModel
-import BrokerModelSources
 import BrokerSchema
 import BrokerServer
 import BrokerStaging

@@ -2,7 +2,6 @@ import ArgumentParser
 import Broker
 import BrokerClient
 import BrokerCommandLine
-import BrokerJSON
 import BrokerModel
 
 struct FetchCommand: AsyncParsableCommand {

@@ -1,6 +1,5 @@
 import ArgumentParser
 import Broker
-import BrokerClient
 import BrokerCommandLine
 import BrokerFastJSON
 import BrokerJSON

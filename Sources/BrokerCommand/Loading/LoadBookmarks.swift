@@ -1,6 +1,5 @@
 import Broker
 import BrokerClient
-import BrokerCommandLine
 import BrokerInput
 import BrokerJSON
 import BrokerPages

@@ -6,7 +6,6 @@ import BrokerInput
 import BrokerJSON
 import BrokerModelSources
 import BrokerPages
-import BrokerWire
 import Foundation
 
 struct LoadCommand: AsyncParsableCommand {

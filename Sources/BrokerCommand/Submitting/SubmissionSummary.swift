@@ -1,5 +1,4 @@
 import Broker
-import BrokerClient
 import BrokerCommandLine
 import BrokerInput
 import BrokerJSON

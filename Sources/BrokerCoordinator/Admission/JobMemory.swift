@@ -1,6 +1,5 @@
 internal import BrokerJSON
 internal import BrokerJournal
-internal import BrokerModel
 internal import BrokerStaging
 internal import DequeModule
 internal import Synchronization

@@ -1,6 +1,5 @@
 internal import BrokerJSON
 internal import BrokerJournal
-internal import BrokerModel
 internal import BrokerStaging
 package import BrokerStore
 internal import Glibc

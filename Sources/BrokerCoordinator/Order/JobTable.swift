@@ -1,6 +1,5 @@
 internal import BrokerJournal
 internal import BrokerModel
-internal import BrokerStaging
 internal import BrokerStore
 
 /// The jobs between admission and their end, and the state of their order. A value protected by the coordinator's lock.

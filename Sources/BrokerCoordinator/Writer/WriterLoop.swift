@@ -1,7 +1,4 @@
 internal import BrokerJournal
-internal import BrokerModel
-internal import BrokerSchema
-internal import BrokerStaging
 internal import BrokerStore
 internal import Logging
 

@@ -1,5 +1,3 @@
-internal import BrokerModel
-
 /// The keys that identify the objects of an entity, and the evidence.
 struct IdentityChoice {
     /// Key paths.

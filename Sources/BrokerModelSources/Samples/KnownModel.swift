@@ -1,4 +1,3 @@
-internal import BrokerJSON
 package import BrokerModel
 
 /// A model that samples extend: what it has at the key paths of records.

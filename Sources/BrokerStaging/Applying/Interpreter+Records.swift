@@ -1,4 +1,3 @@
-internal import BrokerJSON
 internal import BrokerModel
 
 extension Interpreter {

@@ -1,4 +1,3 @@
-internal import BrokerFastJSON
 internal import BrokerJSON
 internal import BrokerModel
 

@@ -1,5 +1,3 @@
-import BrokerModel
-
 /// The key paths of one entity as a tree: node 0 is the record, an edge is a key.
 ///
 /// The scanner walks a record's keys once and stores each known key's value in its node's slot. The last of duplicate

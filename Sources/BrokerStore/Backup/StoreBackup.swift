@@ -1,4 +1,3 @@
-internal import BrokerSchema
 internal import CSQLite
 internal import Glibc
 

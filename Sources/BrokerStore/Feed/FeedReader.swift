@@ -1,6 +1,5 @@
 internal import BrokerJSON
 internal import BrokerModel
-internal import BrokerSchema
 internal import BrokerStaging
 internal import Foundation
 

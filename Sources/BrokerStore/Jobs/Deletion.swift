@@ -1,5 +1,4 @@
 internal import BrokerModel
-internal import BrokerSchema
 internal import BrokerStaging
 
 /// Deletes objects by the delete rules of their relationships: `nullify`, `cascade`, `deny`, `noAction`.

@@ -1,6 +1,5 @@
 internal import BrokerJSON
 internal import BrokerModel
-internal import BrokerSchema
 internal import BrokerStaging
 
 /// The objects of a job's own records, for its reply (`reply: objects`).

@@ -1,5 +1,4 @@
 internal import BrokerModel
-internal import BrokerSchema
 internal import BrokerStaging
 internal import CSQLite
 

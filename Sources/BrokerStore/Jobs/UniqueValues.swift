@@ -1,5 +1,4 @@
 internal import BrokerModel
-internal import BrokerSchema
 internal import BrokerStaging
 
 /// Unique values that a record brings while another object has them.

@@ -1,5 +1,3 @@
-internal import BrokerModel
-internal import BrokerSchema
 package import BrokerStaging
 internal import CSQLite
 

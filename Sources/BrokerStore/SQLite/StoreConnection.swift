@@ -1,4 +1,3 @@
-internal import BrokerJSON
 internal import BrokerModel
 package import BrokerSQLite
 internal import BrokerSchema
