@@ -227,16 +227,6 @@ extension Completion {
         public var deleted: [Key] = []
 
         public init() {}
-
-        /// Lists that are missing are empty.
-        public init(from decoder: any Decoder) throws {
-            let lists = try decoder.container(keyedBy: CodingKeys.self)
-            inserted = try lists.decodeIfPresent([Key].self, forKey: .inserted) ?? []
-            updated = try lists.decodeIfPresent([Key].self, forKey: .updated) ?? []
-            deleted = try lists.decodeIfPresent([Key].self, forKey: .deleted) ?? []
-        }
-
-        private enum CodingKeys: CodingKey { case inserted, updated, deleted }
     }
 }
 

@@ -28,17 +28,6 @@ public struct ModelDescription: Sendable, Hashable, Codable {
         self = try ValueDecoder.decode(Self.self, from: json)
         text = json
     }
-
-    public init(from decoder: any Decoder) throws {
-        let container = try decoder.container(keyedBy: CodingKeys.self)
-        entities = try container.decode([String: Entity].self, forKey: .entities)
-        mappings = try container.decodeIfPresent([String: Mapping].self, forKey: .mappings) ?? [:]
-        routes = try container.decodeIfPresent([Route].self, forKey: .routes) ?? []
-        keyStyle = try container.decodeIfPresent(String.self, forKey: .keyStyle)
-        description = try container.decodeIfPresent(String.self, forKey: .description)
-        evolve = try container.decodeIfPresent([String].self, forKey: .evolve)
-        readableViews = try container.decodeIfPresent(Bool.self, forKey: .readableViews)
-    }
 }
 
 extension ModelDescription {
@@ -77,36 +66,6 @@ extension ModelDescription {
         /// Lists of attributes with an index.
         public var indexes: [[String]]
         public var renamedFrom: String?
-
-        private enum CodingKeys: String, CodingKey {
-            case description
-            case table, parent, abstract, root, ignore, identity, identityOptional, identityGuessed, formerIdentity,
-                extra
-            case attributes, relationships, tombstone, modified
-            case unique, indexes, renamedFrom
-        }
-
-        public init(from decoder: any Decoder) throws {
-            let container = try decoder.container(keyedBy: CodingKeys.self)
-            description = try container.decodeIfPresent(String.self, forKey: .description)
-            table = try container.decodeIfPresent(String.self, forKey: .table)
-            parent = try container.decodeIfPresent(String.self, forKey: .parent)
-            abstract = try container.decodeIfPresent(Bool.self, forKey: .abstract)
-            root = try container.decodeIfPresent(String.self, forKey: .root)
-            ignore = try container.decodeIfPresent(KeyPaths.self, forKey: .ignore) ?? KeyPaths([])
-            identity = try container.decodeIfPresent([String].self, forKey: .identity) ?? []
-            identityOptional = try container.decodeIfPresent(Bool.self, forKey: .identityOptional)
-            identityGuessed = try container.decodeIfPresent(Bool.self, forKey: .identityGuessed)
-            formerIdentity = try container.decodeIfPresent(String.self, forKey: .formerIdentity)
-            extra = try container.decodeIfPresent(Bool.self, forKey: .extra)
-            attributes = try container.decodeIfPresent([String: Attribute].self, forKey: .attributes) ?? [:]
-            relationships = try container.decodeIfPresent([String: Relationship].self, forKey: .relationships) ?? [:]
-            tombstone = try container.decodeIfPresent(String.self, forKey: .tombstone)
-            modified = try container.decodeIfPresent(String.self, forKey: .modified)
-            unique = try container.decodeIfPresent([[String]].self, forKey: .unique) ?? []
-            indexes = try container.decodeIfPresent([[String]].self, forKey: .indexes) ?? []
-            renamedFrom = try container.decodeIfPresent(String.self, forKey: .renamedFrom)
-        }
     }
 
     /// The key paths of a value in records, the preferred one first.
@@ -115,6 +74,8 @@ extension ModelDescription {
         public var paths: [[String]]
 
         public init(_ paths: [[String]]) { self.paths = paths }
+
+        init() { paths = [] }
 
         private enum Path: Codable {
             case dotted(String), keys([String])
@@ -441,4 +402,20 @@ public struct RemovedParts: RawRepresentable, Sendable, Hashable {
     public static let drop = RemovedParts(rawValue: "drop")
 
     package static let known: [Self] = [.refuse, .keep, .drop]
+}
+
+/// A list of a message that is not there when it is empty.
+protocol OmittedWhenEmpty: Decodable {
+    init()
+}
+
+extension Array: OmittedWhenEmpty where Element: Decodable {}
+extension Dictionary: OmittedWhenEmpty where Key: Decodable, Value: Decodable {}
+extension ModelDescription.KeyPaths: OmittedWhenEmpty {}
+
+extension KeyedDecodingContainer {
+    /// Used by the decoding that the compiler makes.
+    func decode<Value: OmittedWhenEmpty>(_ type: Value.Type, forKey key: Key) throws -> Value {
+        try decodeIfPresent(type, forKey: key) ?? Value()
+    }
 }
