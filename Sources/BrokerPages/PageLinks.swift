@@ -28,12 +28,11 @@ package enum LinkHeader: Equatable, Sendable {
 
     /// The target and the relations of a link; nil for any other text.
     private static func takeLink(_ rest: inout Substring) -> (target: String, relations: [String])? {
-        guard rest.first == "<", let end = rest.firstIndex(of: ">") else { return nil }
-        let target = rest[rest.index(after: rest.startIndex)..<end]
+        guard let link = rest.prefixMatch(of: /<([^<>"]*)>\s*/) else { return nil }
+        let target = String(link.1)
         // No URL has these, but a link whose bracket is not closed, with its parameters or the link after it.
-        let hasBlank = target.contains(where: \.isWhitespace)
-        guard !target.contains(where: { $0 == "<" || $0 == "\"" || $0 == ";" && hasBlank }) else { return nil }
-        rest = rest[rest.index(after: end)...].drop(while: \.isWhitespace)
+        guard !target.contains(";") || !target.contains(where: \.isWhitespace) else { return nil }
+        rest = rest[link.range.upperBound...]
         var relations: [String]?
         while rest.first == ";" {
             guard let (name, value) = takeParameter(&rest) else { return nil }
@@ -44,37 +43,17 @@ package enum LinkHeader: Equatable, Sendable {
             }
         }
         // Servers forget the comma, too.
-        return rest.isEmpty || rest.first == "," || rest.first == "<" ? (String(target), relations ?? []) : nil
+        return rest.isEmpty || rest.first == "," || rest.first == "<" ? (target, relations ?? []) : nil
     }
 
-    /// `;name`, `;name=value` or `;name="value"`, and the blanks after it; nil for any other text.
-    private static func takeParameter(_ rest: inout Substring) -> (name: String, value: String)? {
-        rest = rest.dropFirst().drop(while: \.isWhitespace)
-        let name = rest.prefix { !"=;,\"<>".contains($0) && !$0.isWhitespace }
-        rest = rest[name.endIndex...].drop(while: \.isWhitespace)
-        guard rest.first == "=" else { return (String(name), "") }
-        rest = rest.dropFirst().drop(while: \.isWhitespace)
-        var value = ""
-        // Servers send single quotes, too.
-        if let quote = rest.first, quote == "\"" || quote == "'" {
-            rest = rest.dropFirst()
-            while true {
-                guard let character = rest.popFirst() else { return nil }
-                if character == quote { break }
-                guard character == "\\", quote == "\"" else {
-                    value.append(character)
-                    continue
-                }
-                // A quoted pair (RFC 9110, section 5.6.4).
-                guard let escaped = rest.popFirst() else { return nil }
-                value.append(escaped)
-            }
-        } else {
-            value = String(rest.prefix { !";,\"<>".contains($0) && !$0.isWhitespace })
-            rest = rest[rest.index(rest.startIndex, offsetBy: value.count)...]
-            if value.isEmpty { return nil }
-        }
-        rest = rest.drop(while: \.isWhitespace)
-        return name.isEmpty ? nil : (String(name), value)
+    /// `;name`, `;name=value`, `;name="value"` or `;` alone, and the blanks after it; nil for any other text.
+    ///
+    /// Servers send single quotes, too. In the others there are quoted pairs (RFC 9110, section 5.6.4).
+    private static func takeParameter(_ rest: inout Substring) -> (name: Substring, value: Substring)? {
+        let form = /;\s*(?:([^=;,"<>\s]+)\s*(?:=\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([^;,"'<>\s][^;,"<>\s]*)))?\s*)?/
+        guard let parameter = rest.prefixMatch(of: form) else { return nil }
+        rest = rest[parameter.range.upperBound...]
+        let quoted = parameter.2?.replacing(/\\(.)/) { $0.1 }
+        return (parameter.1 ?? "", quoted ?? parameter.3 ?? parameter.4 ?? "")
     }
 }
