@@ -84,7 +84,6 @@ package struct ModelFile {
             let more = error.faults.count - 1
             let arguments = ([paths[0]] + paths.dropFirst().map { "--model \($0)" }).joined(separator: " ")
             throw CommandFailure(
-                .failed,
                 "The model \(name) is wrong: \(error.faults.first.map(\.description) ?? "")"
                     + (more > 0 ? " (\(more) more: `broker model check \(arguments)` lists them.)" : ""))
         }
@@ -103,13 +102,13 @@ package struct ModelFile {
                 Program.report(fault.place.source.isEmpty && fault.place.line > 0 ? "\(name): \(fault)" : "\(fault)")
             }
             throw CommandFailure(
-                .failed, "\(name) is no model that can be used: \(Program.counted(error.faults.count, "fault")).")
+                "\(name) is no model that can be used: \(Program.counted(error.faults.count, "fault")).")
         }
     }
 
     /// A file that cannot be read at all has one fault and no line; that fault is enough.
     private static func refusal(_ faults: [ModelFault]) -> CommandFailure? {
-        faults.count == 1 && faults[0].place.line == 0 ? CommandFailure(.failed, "\(faults[0])") : nil
+        faults.count == 1 && faults[0].place.line == 0 ? CommandFailure("\(faults[0])") : nil
     }
 
     /// Warns of the entities of a Core Data model that nothing identifies. A model that was written for Broker means it.

@@ -16,6 +16,8 @@ package struct CommandFailure: Error, CustomStringConvertible {
         self.message = message
     }
 
+    package init(_ message: String) { self.init(.failed, message) }
+
     package var description: String { message ?? "exit status \(status.rawValue)" }
 }
 
@@ -230,7 +232,7 @@ package enum StandardOutput {
             guard count >= 0 else {
                 if errno == EINTR { continue }
                 if errno == EPIPE { return isUnread.store(true, ordering: .relaxed) }
-                throw CommandFailure(.failed, "Standard output cannot be written: \(String(cString: strerror(errno))).")
+                throw CommandFailure("Standard output cannot be written: \(String(cString: strerror(errno))).")
             }
             written += count
         }
@@ -251,10 +253,10 @@ extension JSONText {
             descriptor =
                 path == "-" ? STDIN_FILENO : isRegular ? try RegularFile.open(path) : open(path, O_RDONLY | O_CLOEXEC)
         } catch {
-            throw CommandFailure(.failed, "\(path) \(error.reason).")
+            throw CommandFailure("\(path) \(error.reason).")
         }
         guard descriptor >= 0 else {
-            throw CommandFailure(.failed, "\(path) cannot be read: \(String(cString: strerror(errno))).")
+            throw CommandFailure("\(path) cannot be read: \(String(cString: strerror(errno))).")
         }
         defer { if path != "-" { close(descriptor) } }
         var builder = JSONTextBuilder(maximumCount: limit + 1)
@@ -264,7 +266,7 @@ extension JSONText {
                 guard free.count > 0 else { return 0 }
                 let count = Glibc.read(descriptor, free.baseAddress, free.count)
                 guard count >= 0 else {
-                    throw CommandFailure(.failed, "\(path) cannot be read: \(String(cString: strerror(errno))).")
+                    throw CommandFailure("\(path) cannot be read: \(String(cString: strerror(errno))).")
                 }
                 return count
             }

@@ -109,8 +109,7 @@ extension Coordinator {
 extension StoreError {
     /// A change in the journal cannot be made. It and all entries after it stay in the journal.
     fileprivate static func unappliable(_ change: LogEntry, _ reason: String) -> StoreError {
-        StoreError(
-            .unavailable,
+        StoreError.unavailable(
             "Entry \(change.position) of the journal cannot be applied: \(reason) Start the version of the server that "
                 + "wrote it. The entry and all after it stay in the journal.")
     }

@@ -241,8 +241,7 @@ extension LogItem {
 extension StoreError {
     /// A job of the log cannot be applied. It and all jobs after it stay in the log. The remedy is a sentence.
     fileprivate static func unappliable(_ job: LogEntry, _ reason: String, remedy: String) -> StoreError {
-        StoreError(
-            .unavailable,
+        StoreError.unavailable(
             "Job \(job.position) of the log (id \"\(job.id)\") cannot be applied: \(reason) \(remedy) The job and all after "
                 + "it stay in the log.")
     }

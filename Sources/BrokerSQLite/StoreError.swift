@@ -68,6 +68,10 @@ package struct StoreError: Error, Sendable, CustomStringConvertible {
 }
 
 extension StoreError {
+    package static func unavailable(_ message: String, sqliteCode: Int32 = 0) -> StoreError {
+        StoreError(.unavailable, message, sqliteCode: sqliteCode)
+    }
+
     package static let overworked = StoreError(.overworked, "The job makes the store do more work than one job may.")
     /// The error of the last call of SQLite on that connection.
     ///

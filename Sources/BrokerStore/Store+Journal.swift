@@ -167,7 +167,7 @@ extension Store {
     ) throws(StoreError) -> [StoreChange] {
         let file = try StoreFile(path: path)
         guard file.exists else {
-            throw StoreError(.unavailable, "There is no store \(path). Check the path.")
+            throw StoreError.unavailable("There is no store \(path). Check the path.")
         }
         let connection = try look(at: file, vfs: vfs)
         try connection.execute("PRAGMA foreign_keys = ON")

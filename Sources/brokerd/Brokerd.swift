@@ -296,7 +296,7 @@ extension Brokerd {
         var areUsable = [try sharing.log == nil ? checkStore(plan) : checkReplica(plan)]
         if areUsable[0], sharing.log == nil { areUsable.append(try checkJournal()) }
         areUsable += [try checkSocket(), checkMetricsFile()]
-        guard !areUsable.contains(false) else { throw CommandFailure(.failed, "A start would fail.") }
+        guard !areUsable.contains(false) else { throw CommandFailure("A start would fail.") }
         try Program.say("A start would succeed.")
     }
 

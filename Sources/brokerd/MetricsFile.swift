@@ -26,7 +26,7 @@ final class MetricsFile: Sendable {
         self.path = path
         self.store = store
         self.logger = logger
-        if let cause = obstacle(at: path) { throw CommandFailure(.failed, Self.failure(path, cause)) }
+        if let cause = obstacle(at: path) { throw CommandFailure(Self.failure(path, cause)) }
     }
 
     static func failure(_ path: String, _ cause: String) -> String {

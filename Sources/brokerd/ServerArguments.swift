@@ -280,7 +280,6 @@ struct ReplicaOptions: ParsableArguments {
         return .nats(address.log, address.files, replica: replica ?? Self.hostName, system: address.system)
         #else
         throw CommandFailure(
-            .failed,
             "This brokerd cannot share the log \(log): it was built without the trait Replication. Build it with "
                 + "--traits Replication.")
         #endif

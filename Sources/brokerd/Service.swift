@@ -318,7 +318,7 @@ struct ListeningSocket: Sendable, Equatable {
     }
 
     private static func refused(_ what: String) -> CommandFailure {
-        CommandFailure(.failed, "The service manager has passed \(what).")
+        CommandFailure("The service manager has passed \(what).")
     }
 
     /// Nil for what is no socket.

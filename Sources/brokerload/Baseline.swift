@@ -73,7 +73,7 @@ struct GroupBaseline {
     func run() throws -> BaselineReport {
         var sockets: [Int32] = [0, 0]
         guard socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &sockets) == 0 else {
-            throw CommandFailure(.failed, "There is no pair of sockets: \(String(cString: strerror(errno))).")
+            throw CommandFailure("There is no pair of sockets: \(String(cString: strerror(errno))).")
         }
         defer { for socket in sockets { close(socket) } }
         let database = try BaselineDatabase(path: path, options: records)
@@ -91,7 +91,7 @@ struct GroupBaseline {
         let commits = try serve(server, database)
         isDone.wait()
         guard let result = measured.withLock({ $0 }) else {
-            throw CommandFailure(.failed, "The loop ended before all of its jobs were answered.")
+            throw CommandFailure("The loop ended before all of its jobs were answered.")
         }
         return BaselineReport(
             amount: jobs, unit: "jobs", seconds: result.seconds, commits: commits, latencies: result.latencies)
@@ -271,8 +271,7 @@ private final class BaselineDatabase {
 
     private func column(of key: JSONValue) throws -> Int {
         guard let place = columns.firstIndex(where: { key.hasSameBytes(as: $0.key) }) else {
-            throw CommandFailure(
-                .failed, "The baseline does not know the key \(String(decoding: key.bytes, as: UTF8.self)).")
+            throw CommandFailure("The baseline does not know the key \(String(decoding: key.bytes, as: UTF8.self)).")
         }
         return place
     }
@@ -351,7 +350,7 @@ private final class BaselineDatabase {
 
     private func step(_ statement: OpaquePointer?) throws {
         guard sqlite3_step(statement) == SQLITE_DONE else {
-            throw CommandFailure(.failed, "SQLite: \(connection.lastMessage)")
+            throw CommandFailure("SQLite: \(connection.lastMessage)")
         }
         sqlite3_reset(statement)
     }

@@ -126,7 +126,6 @@ extension RunResult {
         guard accounts.ok < accounts.sent || accounts.unexpected > 0 else { return nil }
         let why = accounts.failures.values.map(\.message).sorted().first ?? accounts.unexpectedMessage
         return CommandFailure(
-            .failed,
             "Of \(accounts.sent) jobs \(accounts.failed) failed and \(accounts.lost) were lost"
                 + (why.map { "; the first: \($0)" } ?? "."))
     }

@@ -164,7 +164,7 @@ final class ServerWatch {
             }
         }
         guard answer != nil || connection.isClosed else {
-            throw CommandFailure(.failed, "The server does not send its `\(type)` within ten seconds.")
+            throw CommandFailure("The server does not send its `\(type)` within ten seconds.")
         }
         return answer
     }
@@ -191,7 +191,7 @@ extension LoadAnswer {
         let document = try JSONDocument(fast: content)
         defer { withExtendedLifetime(document) {} }
         let root = document.root
-        guard let type = root["type"]?.string else { throw CommandFailure(.failed, "It has no type.") }
+        guard let type = root["type"]?.string else { throw CommandFailure("It has no type.") }
         switch type {
         case "completed": kind = .completed
         case "accepted": kind = .accepted

@@ -314,7 +314,7 @@ final class LoadRun {
                     note(try LoadAnswer(content, idPrefix: jobs.idPrefix), on: connection, at: now)
                 }
             } catch {
-                throw CommandFailure(.failed, "The server's answer cannot be read: \(error)")
+                throw CommandFailure("The server's answer cannot be read: \(error)")
             }
         }
     }

@@ -39,7 +39,6 @@ struct InferredModel {
             samples.reportRoot()
             guard samples.inference.recordCount > 0 else {
                 throw CommandFailure(
-                    .failed,
                     "There is no model, and no record to infer one from. Give --model, or an input with records.")
             }
             let inferred = try samples.model(identities: identities, ignored: ignored, options.nameStyle)
@@ -148,7 +147,6 @@ struct InferredModel {
             }
             if let keys = identities[entity.name], keys == [GivenIdentity.content], names.isEmpty {
                 throw CommandFailure(
-                    .failed,
                     "--identity content: \(entity.name) has no identity in the store, and its objects have no hash of their "
                         + "records; load the records into another store.")
             }
@@ -156,13 +154,11 @@ struct InferredModel {
                 !keys.elementsEqual(names, by: { Self.names($0, one: $1) })
             {
                 throw CommandFailure(
-                    .failed,
                     "--identity: \(entity.name) is identified by \(names.map(\.name).joined(separator: ", ")) in the store, "
                         + "which cannot change; load the records into another store.")
             }
             for key in ignored[entity.name] ?? [] where entity.keyPaths.contains(where: Self.paths(key).contains) {
                 throw CommandFailure(
-                    .failed,
                     "--ignore: \(entity.name) has \(key) in the store. Take it out of the model and add it to its \"ignore\" there."
                 )
             }
@@ -188,12 +184,10 @@ struct InferredModel {
             if keys == [GivenIdentity.content] {
                 guard entity != root else { continue }
                 throw CommandFailure(
-                    .failed,
                     "--identity content is for the records of the input, \(root), and not for \(entity) in them.")
             }
             guard let known = inferred.keys[entity] else {
                 throw CommandFailure(
-                    .failed,
                     "--identity: there is no entity \(entity) in the input; there are "
                         + "\(inferred.keys.keys.sorted().joined(separator: ", ")).")
             }
@@ -203,7 +197,6 @@ struct InferredModel {
                 let inner =
                     known.contains { $0.path.hasPrefix(key + ".") } ? "it is an object, whose keys have paths" : nil
                 throw CommandFailure(
-                    .failed,
                     "--identity: \(key) cannot identify objects of \(entity): "
                         + "\(inner ?? found?.nonidentityReason ?? "there is no such key"). "
                         + (candidates.isEmpty
@@ -272,7 +265,6 @@ struct Inference {
             try Data((document.root.indentedJSON + "\n").utf8).write(to: URL(filePath: file), options: .atomic)
         } catch {
             throw CommandFailure(
-                .failed,
                 "The input has more than the model, and the extended model cannot be written to \(file): "
                     + "\(error.localizedDescription) Make it writable, or give --no-evolve; nothing was changed.")
         }
@@ -343,7 +335,7 @@ struct SampleRecords {
                 return
             } catch let fault as InputFault {
                 let place = fault.place.map { ", \($0)" } ?? ""
-                throw CommandFailure(.failed, "\(source.name)\(place): \(fault.text)")
+                throw CommandFailure("\(source.name)\(place): \(fault.text)")
             }
         }
     }
@@ -392,7 +384,6 @@ struct SampleRecords {
         defer { withExtendedLifetime(document) {} }
         guard document.root.kind != .array else {
             throw CommandFailure(
-                .failed,
                 "The records from line \(record.place.line) on are arrays in an array, and objects are wanted: jq "
                     + "'.[][]' makes records of their elements, and --root /1 reads those of the second array.")
         }
@@ -460,7 +451,6 @@ struct SampleRecords {
         guard !inference.isTooWide else {
             let (count, most) = (inference.recordCount, SampleInference.mostRecordKeys)
             throw CommandFailure(
-                .failed,
                 count == 1
                     ? "No model can be inferred: a record has more than \(most) keys. If it holds records by their keys, "
                         + "--root '*' reads them; else give --model with a mapping that has \"collection\": true, and --mapping."
@@ -471,7 +461,6 @@ struct SampleRecords {
         let inferred = inference.model(identities: identities, ignored: ignored, extending: model, style)
         guard inferred.hasValues || model != nil else {
             throw CommandFailure(
-                .failed,
                 "No model can be inferred: the records have no keys, all of them are ignored, or the only record is a "
                     + "dictionary. Make records of its plain values: jq 'to_entries' does.")
         }

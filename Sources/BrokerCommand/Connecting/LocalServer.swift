@@ -40,7 +40,7 @@ final class LocalServer: Sendable {
     ) async throws -> LocalServer {
         let plan = try model.plan()
         guard makesStore || path.isEmpty || access(path, F_OK) == 0 || errno != ENOENT else {
-            throw CommandFailure(.failed, "There is no store \(path). Check the path, or make it with `broker submit`.")
+            throw CommandFailure("There is no store \(path). Check the path, or make it with `broker submit`.")
         }
         let trial = isDryRun ? try TrialStore(of: path, plan: plan) : nil
         // The command reports what becomes of its jobs, once; the log would repeat it for each of them.
@@ -221,7 +221,7 @@ struct TrialStore: Sendable {
         var template = Array((FileManager.default.temporaryDirectory.path + "/broker-dry-run-XXXXXX").utf8CString)
         guard mkdtemp(&template) != nil else {
             throw CommandFailure(
-                .failed, "The dry run cannot make a temporary folder: \(String(cString: strerror(errno))). Set TMPDIR.")
+                "The dry run cannot make a temporary folder: \(String(cString: strerror(errno))). Set TMPDIR.")
         }
         let folder = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
         made.withLock { $0 = folder }

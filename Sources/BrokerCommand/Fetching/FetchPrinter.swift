@@ -62,7 +62,7 @@ struct FetchPrinter {
         let message =
             "Some objects have values that the first ones lack, and they have no column: \(Self.listed(missing)). "
             + "Name the columns with --select, or print --ndjson."
-        guard format == .table else { throw CommandFailure(.failed, message) }
+        guard format == .table else { throw CommandFailure(message) }
         Program.report(message)
     }
 

@@ -29,7 +29,7 @@ struct QueryCommand: AsyncParsableCommand {
         do {
             try print()
         } catch let fault as ReadOnlyQuery.Fault {
-            throw CommandFailure(.failed, fault.description)
+            throw CommandFailure(fault.description)
         }
     }
 

@@ -349,7 +349,7 @@ struct LoadRequestOptions: ParsableArguments {
     private static func lines(ofFile path: String) throws(CommandFailure) -> [String] {
         let text = try JSONText.file(path, limit: largestHeaderFile)
         guard text.count <= largestHeaderFile else {
-            throw CommandFailure(.failed, "\(path) is too large for header fields.")
+            throw CommandFailure("\(path) is too large for header fields.")
         }
         return String(decoding: text.bytes, as: UTF8.self).split(whereSeparator: \.isNewline).map(String.init)
     }

@@ -35,7 +35,7 @@ struct NewestValue {
     }
 
     private func failure(_ reason: String) -> CommandFailure {
-        CommandFailure(.failed, "--since cannot tell which \(path.joined(separator: ".")) is the greatest: \(reason).")
+        CommandFailure("--since cannot tell which \(path.joined(separator: ".")) is the greatest: \(reason).")
     }
 
     private static func order(of value: JSONValue) -> Order? {

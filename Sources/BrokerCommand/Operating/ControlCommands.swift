@@ -321,7 +321,7 @@ struct FrameInput: ~Copyable {
             case .incomplete(let total):
                 let count = read(descriptor, &buffer, buffer.count)
                 guard count >= 0 else {
-                    throw CommandFailure(.failed, "Standard input cannot be read: \(String(cString: strerror(errno))).")
+                    throw CommandFailure("Standard input cannot be read: \(String(cString: strerror(errno))).")
                 }
                 if count == 0 {
                     if let error = FrameScanner.endOfStream(unread.count, totalCount: total) { throw error }

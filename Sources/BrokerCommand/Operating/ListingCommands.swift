@@ -201,7 +201,7 @@ struct EntitiesCommand: AsyncParsableCommand {
     private func find(_ name: String, _ all: [ListedEntity]) throws -> ListedEntity {
         guard let entity = all.first(where: { $0.name.utf8.elementsEqual(name.utf8) }) else {
             let ending = NearMiss.ending(name, among: all.map(\.name))
-            throw CommandFailure(.failed, "The model has no entity \"\(name)\"\(ending) `broker entities` lists them.")
+            throw CommandFailure("The model has no entity \"\(name)\"\(ending) `broker entities` lists them.")
         }
         return entity
     }

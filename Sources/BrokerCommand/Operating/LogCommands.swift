@@ -230,7 +230,6 @@ struct LogCommand: AsyncParsableCommand {
 
     func run() async throws {
         throw CommandFailure(
-            .failed,
             "This program was built without the trait Replication, and cannot reach a log that several servers share. Build it with "
                 + "`swift build --traits Replication`.")
     }

@@ -88,12 +88,11 @@ struct BackupCommand: AsyncParsableCommand {
         do {
             faults = try StoreVerification.faults(of: path)
         } catch {
-            throw CommandFailure(.failed, "The copy \(path) cannot be verified. \(error.message)")
+            throw CommandFailure("The copy \(path) cannot be verified. \(error.message)")
         }
         guard !faults.isEmpty else { return }
         let isRenamed = rename(path, path + ".damaged") == 0
         throw CommandFailure(
-            .failed,
             "The copy \(isRenamed ? path + ".damaged" : path) is damaged, and older backups stay: "
                 + "\(faults.joined(separator: "; ")). Check the disk and the store, then make another copy.")
     }
@@ -124,7 +123,6 @@ struct BackupSeries {
             .map(path)
         for file in old where unlink(file) != 0 {
             throw CommandFailure(
-                .failed,
                 "The old backup \(file) cannot be deleted: \(String(cString: strerror(errno))). Delete it by hand; the new "
                     + "backup is complete.")
         }
@@ -166,7 +164,7 @@ struct RestoreCommand: AsyncParsableCommand {
 
     func run() async throws {
         guard access(backup, F_OK) == 0 || errno != ENOENT else {
-            throw CommandFailure(.failed, "There is no backup \(backup). Check the path.")
+            throw CommandFailure("There is no backup \(backup). Check the path.")
         }
         let restore = StoreRestore(of: backup, to: store, time: Timestamp.now.fileNamePart)
         let survey = try restore.survey()
@@ -178,7 +176,7 @@ struct RestoreCommand: AsyncParsableCommand {
         if let question = Self.question(survey, accepted), !yes, Confirmation.isPossible,
             !Confirmation.agrees(to: question)
         {
-            throw CommandFailure(.failed, "Nothing was restored.")
+            throw CommandFailure("Nothing was restored.")
         }
         let outcome = try restore.run()
         try report(outcome.survey, accepted, replacedPath: outcome.replacedPath)
@@ -291,7 +289,6 @@ struct MigrateCommand: AsyncParsableCommand {
         if json, dryRun || refused > 0 { try StoreChange.write(planned, isMade: false) }
         guard refused == 0 else {
             throw CommandFailure(
-                .failed,
                 "Nothing \(dryRun ? "would be" : "was") changed: \(refused) of \(planned.count) changes "
                     + "\(refused == 1 ? "is" : "are") refused.")
         }
@@ -301,7 +298,7 @@ struct MigrateCommand: AsyncParsableCommand {
         if try confirm(planned) {
             guard try await change(true).elementsEqual(planned, by: { $0.isSame(as: $1) }) else {
                 throw CommandFailure(
-                    .failed, "The model has changed since the question. Nothing was changed; run the command again.")
+                    "The model has changed since the question. Nothing was changed; run the command again.")
             }
         }
         let made = try await change(false).map { made in
@@ -332,10 +329,9 @@ struct MigrateCommand: AsyncParsableCommand {
         guard !losses.isEmpty, !yes else { return false }
         let question = "\(losses.joined(separator: "; "))?"
         guard Confirmation.isPossible else {
-            throw CommandFailure(
-                .failed, "\(question) No terminal is there to ask. Give --yes to do it. Nothing was changed.")
+            throw CommandFailure("\(question) No terminal is there to ask. Give --yes to do it. Nothing was changed.")
         }
-        guard Confirmation.agrees(to: question) else { throw CommandFailure(.failed, "Nothing was changed.") }
+        guard Confirmation.agrees(to: question) else { throw CommandFailure("Nothing was changed.") }
         return true
     }
 
@@ -348,7 +344,6 @@ struct MigrateCommand: AsyncParsableCommand {
         } catch let error as BrokerError where error.fault?.path == "/action" && error.code == .unsupportedMessage {
             // A server that does not know the action has not changed anything.
             throw CommandFailure(
-                .failed,
                 "The server is older than this command, and does not know `migrate`. Nothing was changed. Install the "
                     + "newer brokerd; or stop the server, and give --store and --model.")
         }

@@ -269,7 +269,7 @@ struct RelateCommand: AsyncParsableCommand {
         let text = try JSONText.file(path)
         let value = InputRecord(json: Array(text.bytes), place: InputPlace())
         if let fault = value.fault {
-            throw CommandFailure(.failed, fault.sentence(in: path == "-" ? "standard input" : path))
+            throw CommandFailure(fault.sentence(in: path == "-" ? "standard input" : path))
         }
         return RawJSON(value.json)
     }
@@ -378,7 +378,6 @@ struct SyncCommand: AsyncParsableCommand {
             mayReject: policy == .skip)
         guard inferred.mapping == nil else {
             throw CommandFailure(
-                .failed,
                 "The records are found by a mapping (their keys are values), and a sync reads none; use submit.")
         }
         return inferred

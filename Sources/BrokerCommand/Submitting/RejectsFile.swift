@@ -37,13 +37,12 @@ final class RejectsFile: Sendable {
     init(_ path: String, appends: Bool) throws {
         let descriptor = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0o666)
         guard descriptor >= 0 else {
-            throw CommandFailure(.failed, "--rejects: \(path) cannot be written: \(Self.reason)")
+            throw CommandFailure("--rejects: \(path) cannot be written: \(Self.reason)")
         }
         let length = lseek(descriptor, 0, SEEK_END)
         guard length <= 0 || appends else {
             close(descriptor)
             throw CommandFailure(
-                .failed,
                 "--rejects: \(path) exists and is not empty. Move it, or name another file. (--resume adds to it.)")
         }
         self.path = path

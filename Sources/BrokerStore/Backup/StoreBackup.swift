@@ -17,7 +17,7 @@ final class BackupTarget {
         self.store = store
         self.replaces = replaces
         guard !path.isEmpty, !path.utf8.contains(0) else {
-            throw StoreError(.unavailable, "The backup has no file's name. Name a file.")
+            throw StoreError.unavailable("The backup has no file's name. Name a file.")
         }
         let slash = path.utf8.lastIndex(of: UInt8(ascii: "/"))
         let name = slash.map { String(path[path.utf8.index(after: $0)...]) } ?? path
@@ -174,7 +174,7 @@ final class BackupTarget {
     private static let otherName = "Name another file, move that one away, or say --replace"
 
     private static func refusal(_ path: String, _ what: String, _ remedy: String) -> StoreError {
-        StoreError(.unavailable, "The backup \(path) \(what). \(remedy); nothing was written.")
+        StoreError.unavailable("The backup \(path) \(what). \(remedy); nothing was written.")
     }
 
     private func failure(_ cause: Int32) -> StoreError { Self.failure(path, store, cause) }
@@ -194,8 +194,7 @@ final class BackupTarget {
         let system = sqlite3_system_errno(copy.handle)
         if result & 0xFF == SQLITE_FULL { return failure(ENOSPC) }
         if result & 0xFF == SQLITE_IOERR, system != 0 { return failure(system) }
-        return StoreError(
-            .unavailable,
+        return StoreError.unavailable(
             "The store \(store.path) cannot be backed up to \(path): \(String(cString: sqlite3_errstr(result))). Check both "
                 + "disks; the store is as it was, and the copy is gone.", sqliteCode: result)
     }

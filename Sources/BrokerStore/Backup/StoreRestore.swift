@@ -72,8 +72,7 @@ package struct StoreRestore: Sendable {
     package func run() throws(StoreError) -> Outcome {
         let faults = try StoreVerification.faults(of: backup)
         guard faults.isEmpty else {
-            throw StoreError(
-                .unavailable,
+            throw StoreError.unavailable(
                 "The backup \(backup) is damaged: \(faults.joined(separator: "; ")). Take another one; nothing was touched."
             )
         }
@@ -195,7 +194,7 @@ package struct StoreRestore: Sendable {
     }
 
     private static func failure(_ what: String, _ remedy: String) -> StoreError {
-        StoreError(.unavailable, "\(what): \(String(cString: strerror(errno))). \(remedy).")
+        StoreError.unavailable("\(what): \(String(cString: strerror(errno))). \(remedy).")
     }
 }
 
@@ -222,7 +221,7 @@ package enum StoreVerification {
 
     static func open(_ path: String) throws(StoreError) -> Connection {
         let file = try StoreFile(path: path)
-        guard file.exists else { throw StoreError(.unavailable, "There is no store \(path). Check the path.") }
+        guard file.exists else { throw StoreError.unavailable("There is no store \(path). Check the path.") }
         let connection = try Store.look(at: file)
         switch try StoreFormat.kind(of: connection, path: path) {
         case .store, .foreign(isMarked: true): return connection

@@ -133,8 +133,7 @@ package final class FeedReader {
         do {
             return try JSONDocument(parsing: JSONText(copying: json))
         } catch {
-            throw StoreError(
-                .unavailable,
+            throw StoreError.unavailable(
                 "The store is damaged: an outcome or its keys are no JSON (\(error)). Put a good copy in its place.")
         }
     }

@@ -10,18 +10,17 @@ struct StoreFile {
 
     /// - Throws: ``StoreError`` `unavailable` when no store can be there: an empty path, a folder, a FIFO, memory.
     init(path: String) throws(StoreError) {
-        guard !path.isEmpty else { throw StoreError(.unavailable, "The store has no name. Give --store a file.") }
+        guard !path.isEmpty else { throw StoreError.unavailable("The store has no name. Give --store a file.") }
         guard path != ":memory:" else {
-            throw StoreError(
-                .unavailable, "A store is a file; one in memory would be lost at the end. Give --store a file.")
+            throw StoreError.unavailable(
+                "A store is a file; one in memory would be lost at the end. Give --store a file.")
         }
         self.path = path
         location = try Self.resolved(path)
         var status = stat()
         exists = lstat(location, &status) == 0
         if exists, status.kind != S_IFREG {
-            throw StoreError(
-                .unavailable, "The store \(path) is \(status.kindName), and no file. Give --store a file.")
+            throw StoreError.unavailable("The store \(path) is \(status.kindName), and no file. Give --store a file.")
         }
     }
 
@@ -31,8 +30,7 @@ struct StoreFile {
         for (name, permissions) in [(location, R_OK | W_OK), (folder, W_OK | X_OK)] where name == folder || exists {
             guard access(name, permissions) == 0 else {
                 let cause = String(cString: strerror(errno))
-                throw StoreError(
-                    .unavailable,
+                throw StoreError.unavailable(
                     "The store \(path) cannot be used: \(name): \(cause). "
                         + "The server must be able to write the file and its folder.")
             }
@@ -43,8 +41,7 @@ struct StoreFile {
     /// `pagerOpenWalIfPresent`), and with it the newest transactions of a database that was moved away.
     func checkWAL() throws(StoreError) {
         guard fileSize(location) ?? 0 == 0, let bytes = fileSize(location + "-wal"), bytes > 0 else { return }
-        throw StoreError(
-            .unavailable,
+        throw StoreError.unavailable(
             "The store \(path) is not there, and its WAL is: \(location)-wal has \(bytes) bytes. Put the database back, which needs "
                 + "it; or, to begin with a new store, move the WAL away. Nothing was touched.")
     }
@@ -94,8 +91,7 @@ struct StoreFile {
     }
 
     private static func unreachable(_ path: String, _ cause: Int32) -> StoreError {
-        StoreError(
-            .unavailable,
+        StoreError.unavailable(
             "The store \(path) cannot be reached: \(String(cString: strerror(cause))). "
                 + "Check that its folder exists and may be used.")
     }
@@ -204,8 +200,7 @@ package struct OpenedFiles: Sendable {
 
     private static func lost(_ path: String, _ name: String, isReplaced: Bool) -> StoreError {
         let what = isReplaced ? "was replaced by another file" : "was deleted or moved"
-        return StoreError(
-            .unavailable,
+        return StoreError.unavailable(
             "\(name) \(what) while the store \(path) was open. Nothing is stored any more, and nothing was deleted: stop the "
                 + "server, put the files back (the database together with its -wal), or begin with a new store; then start again."
         )

@@ -82,8 +82,7 @@ package final class StoreLock: Sendable {
     }
 
     private static func unchangeable(_ path: String, _ mode: UInt32, _ cause: Int32) -> StoreError {
-        StoreError(
-            .unavailable,
+        StoreError.unavailable(
             "The permissions of \(path) cannot be made 0\(String(mode, radix: 8)): \(String(cString: strerror(cause))). "
                 + "Run the server as the file's owner, or omit --store-mode.")
     }
@@ -95,8 +94,7 @@ package final class StoreLock: Sendable {
             path, "The lock file \(path)", of: storePath, mode, otherwise: "Move it away, or give another --store.",
             check: "Check that the folder exists and may be written.", namesOwner: true)
         guard file.linkCount == 1, isOurs(file.descriptor) else {
-            throw StoreError(
-                .unavailable,
+            throw StoreError.unavailable(
                 "\(path) is there and is no lock file of Broker's. Move it away, or give another --store.")
         }
         return file
@@ -107,8 +105,7 @@ package final class StoreLock: Sendable {
             store.location, "The store \(store.path)", of: store.path, mode, otherwise: "Give --store a file.",
             check: "Check the file, and that its folder exists and may be written.", namesOwner: false)
         guard file.linkCount == 1 else {
-            throw StoreError(
-                .unavailable,
+            throw StoreError.unavailable(
                 "The store \(store.path) has \(file.linkCount) names (hard links), but its WAL is beside one of them "
                     + "alone. Remove the other names, or copy the file.")
         }
@@ -125,17 +122,15 @@ package final class StoreLock: Sendable {
             switch error {
             case .held(let owner):
                 throw belongs(storePath, to: owner ?? (namesOwner ? Self.owner(inFileAt: path) : nil))
-            case .noFile(let kind): throw StoreError(.unavailable, "\(name) is \(kind), and no file. \(remedy)")
+            case .noFile(let kind): throw StoreError.unavailable("\(name) is \(kind), and no file. \(remedy)")
             case .system(let cause):
-                throw StoreError(
-                    .unavailable, "\(name) cannot be opened: \(String(cString: strerror(cause))). \(check)")
+                throw StoreError.unavailable("\(name) cannot be opened: \(String(cString: strerror(cause))). \(check)")
             }
         }
     }
 
     private static func belongs(_ path: String, to owner: Int32?) -> StoreError {
-        var error = StoreError(
-            .unavailable,
+        var error = StoreError.unavailable(
             "The store \(path) belongs to another broker\(owner.map { ", process \($0)" } ?? ""). "
                 + "Use that one, stop it, or give this one another --store.")
         error.isInUse = true

@@ -302,7 +302,7 @@ final class JobRun {
 }
 
 extension StoreError {
-    static let givenUp = StoreError(.unavailable, "SQLite gave the transaction up.")
+    static let givenUp = StoreError.unavailable("SQLite gave the transaction up.")
 }
 
 /// The work budget of a job: all work that the job causes in the writer is charged, and a job that exceeds the budget

@@ -112,8 +112,7 @@ enum SQLiteLibrary {
         } else {
             return
         }
-        throw StoreError(
-            .unavailable,
+        throw StoreError.unavailable(
             "The SQLite library \(fault). Install another libsqlite3, as Debian 12 has it, and start again; nothing was "
                 + "touched.")
     }
