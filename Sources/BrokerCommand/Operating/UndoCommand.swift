@@ -2,7 +2,6 @@ import ArgumentParser
 import Broker
 import BrokerClient
 import BrokerCommandLine
-import BrokerJSON
 import BrokerSQLite
 import BrokerStore
 import Glibc
@@ -50,15 +49,16 @@ struct UndoCommand: AsyncParsableCommand {
     private func undo(_ load: LoadedObjects, in store: String, by broker: BrokerClient) async throws {
         guard load.hasJobs else {
             throw CommandFailure(
-                .failed,
                 "No job of \(load.id) that changed objects is stored; without an id, undo lists the last loads.")
         }
+        let loaded = load.keys.filter { !$0.value.isEmpty }.sorted { $0.key < $1.key }
         var job = Job([])
-        job.operations = load.keys.filter { !$0.value.isEmpty }.sorted { $0.key < $1.key }.map { entity, keys in
-            Job.Operation(entity: entity, .delete(RawJSON("[\(keys.sorted().joined(separator: ","))]")))
+        job.operations = loaded.map { entity, keys in
+            let keys = keys.map(\.description).sorted()
+            return Job.Operation(entity: entity, .delete(RawJSON("[\(keys.joined(separator: ","))]")))
         }
-        guard !job.operations.isEmpty else {
-            throw CommandFailure(.failed, "Nothing is there any more that \(load.id) has inserted.")
+        guard !loaded.isEmpty else {
+            throw CommandFailure("Nothing is there any more that \(load.id) has inserted.")
         }
         var trial = job
         trial.isDryRun = true
@@ -66,7 +66,7 @@ struct UndoCommand: AsyncParsableCommand {
         try load.check(expected)
         if !dryRun {
             guard yes || !Confirmation.isPossible || DeletionOptions.agrees(to: expected) else {
-                throw CommandFailure(.failed, "nothing was deleted")
+                throw CommandFailure("nothing was deleted")
             }
             // A page of the load is requested again as one that is not known, whatever happens then.
             for name in try bookmarks(of: load, in: store) {
@@ -76,8 +76,7 @@ struct UndoCommand: AsyncParsableCommand {
             }
             try await broker.process(job)
         }
-        let parts = load.keys.filter { !$0.value.isEmpty }.sorted { $0.key < $1.key }
-            .map { "\(ShortText.count($0.value.count)) \($0.key)" }
+        let parts = loaded.map { "\(ShortText.count($0.value.count)) \($0.key)" }
         try Program.say(
             "\(parts.joined(separator: ", ")) \(dryRun ? "would be deleted; nothing was written" : "deleted")")
     }
@@ -126,8 +125,8 @@ private struct StoreFeed {
         let id: String?
         /// By entity and change.
         let changes: [String: [String: Int]]
-        /// The same with the keys as JSON; nil when they are not stored any more.
-        let keys: [String: [String: [String]]]?
+        /// The same with the keys; nil when they are not stored any more.
+        let keys: [String: [String: [RawJSON]]]?
     }
 
     private let reader: FeedReader
@@ -142,32 +141,13 @@ private struct StoreFeed {
         var position = try reader.bounds().oldest
         while let part = try reader.part(after: position, selection) {
             for commit in part.commits {
-                let changes = try Self.members(of: commit.changes) { counts in
-                    Dictionary(counts.members.map { ($0.key.string ?? "", Int($0.value.int64 ?? 0)) }) { $1 }
-                }
-                let keys = try commit.keys.map { keys in
-                    try Self.members(of: keys) { lists in
-                        Dictionary(
-                            lists.members.map { list in
-                                let texts = list.value.elements.map { String(decoding: $0.jsonText, as: UTF8.self) }
-                                return (list.key.string ?? "", texts)
-                            }
-                        ) { $1 }
-                    }
-                }
-                try take(Commit(id: commit.id, changes: changes, keys: keys))
+                try take(
+                    Commit(
+                        id: commit.id, changes: try RawJSON(commit.changes).decode(),
+                        keys: try commit.keys.map { try RawJSON($0).decode() }))
             }
             position = part.position
             if part.isLast { return }
-        }
-    }
-
-    private static func members<Value>(
-        of object: [UInt8], _ value: (JSONValue) -> Value
-    ) throws -> [String: Value] {
-        let document = try JSONDocument(parsing: JSONText(copying: object))
-        return withExtendedLifetime(document) {
-            Dictionary(document.root.members.map { ($0.key.string ?? "", value($0.value)) }) { $1 }
         }
     }
 }
@@ -176,8 +156,8 @@ private struct StoreFeed {
 private struct LoadedObjects {
     let id: String
     private let model: ModelDescription
-    /// By the topmost entity, as JSON.
-    private(set) var keys: [String: Set<String>] = [:]
+    /// By the topmost entity.
+    private(set) var keys: [String: Set<RawJSON>] = [:]
     private(set) var hasJobs = false
 
     init(_ id: String, _ model: ModelDescription) { (self.id, self.model) = (id, model) }
@@ -239,6 +219,6 @@ private struct LoadedObjects {
     }
 
     private func failure(_ reason: String) -> CommandFailure {
-        CommandFailure(.failed, "\(id) cannot be undone: \(reason). Nothing was deleted.")
+        CommandFailure("\(id) cannot be undone: \(reason). Nothing was deleted.")
     }
 }

@@ -227,19 +227,14 @@ struct DryRunExamples {
     /// The contract's words, in the order of the table.
     private static let words = ["inserted", "updated", "deleted"]
 
-    /// The keys as JSON texts.
-    private var keys: [String: [String: [[UInt8]]]] = [:]
+    private var keys: [String: [String: [RawJSON]]] = [:]
 
     mutating func add(_ examples: RawJSON) {
-        guard let document = try? JSONDocument(parsing: JSONText(copying: examples.bytes)) else { return }
-        withExtendedLifetime(document) {
-            for (entity, lists) in document.root.members {
-                let name = String(decoding: entity.bytes, as: UTF8.self)
-                for word in Self.words {
-                    let room = Self.keysOfList - (keys[name]?[word]?.count ?? 0)
-                    guard room > 0, let list = lists[word] else { continue }
-                    keys[name, default: [:]][word, default: []] += list.elements.prefix(room).map(\.jsonText)
-                }
+        for (entity, lists) in (try? examples.decode([String: [String: [RawJSON]]].self)) ?? [:] {
+            for word in Self.words {
+                let room = Self.keysOfList - (keys[entity]?[word]?.count ?? 0)
+                guard room > 0, let list = lists[word] else { continue }
+                keys[entity, default: [:]][word, default: []] += list.prefix(room)
             }
         }
     }
@@ -250,7 +245,7 @@ struct DryRunExamples {
             zip(Self.words, [counts.inserted, counts.updated, counts.deleted]).compactMap { word, count in
                 guard let keys = keys[entity]?[word], !keys.isEmpty else { return nil }
                 let texts = keys.map { key in
-                    let text = String(decoding: key, as: UTF8.self)
+                    let text = key.description
                     return text.count <= 60 ? text : text.prefix(60) + "…"
                 }
                 let rest = count - keys.count
@@ -266,7 +261,7 @@ struct DryRunExamples {
                 writer.object(entity) { writer in
                     for word in Self.words {
                         guard let list = lists[word] else { continue }
-                        writer.array(word) { writer in for key in list { writer.raw(key) } }
+                        writer.array(word) { writer in for key in list { writer.raw(key.bytes) } }
                     }
                 }
             }

@@ -1,6 +1,7 @@
 import BrokerCommandLine
 import BrokerJSON
 import BrokerModel
+import BrokerWire
 
 /// The widths of a table's columns, chosen by the first rows.
 ///
@@ -233,15 +234,7 @@ enum ShortText {
     }
 
     /// A number with its thousands apart: `1,234,567`.
-    static func count(_ count: Int) -> String {
-        var groups: [String] = []
-        var digits = Substring(String(count.magnitude))
-        while digits.count > 3 {
-            groups.insert(String(digits.suffix(3)), at: 0)
-            digits = digits.dropLast(3)
-        }
-        return (count < 0 ? "-" : "") + ([String(digits)] + groups).joined(separator: ",")
-    }
+    static func count(_ count: Int) -> String { count.grouped }
 
     /// A rate, with one digit after the point where it is small.
     static func rate(_ value: Double) -> String { value < 10 ? number(value) : count(Int(value.rounded())) }
