@@ -337,8 +337,7 @@ struct StreamConfiguration {
         writer.object { writer in
             writer.member("name", name)
             writer.member("description", "A log of Broker. Do not change, purge or delete it by hand.")
-            writer.key("metadata")
-            writer.object { $0.member(identityKey, identity.description) }
+            writer.object("metadata") { $0.member(identityKey, identity.description) }
             writer.member("num_replicas", copies)
             writer.member("max_bytes", maximumBytes ?? -1)
             for (key, value, absent) in required(name) where value != absent {

@@ -339,8 +339,7 @@ final class StreamConsumer {
         writer.object { writer in
             writer.member("stream_name", stream.name)
             writer.member("action", "create")
-            writer.key("config")
-            writer.object { writer in
+            writer.object("config") { writer in
                 writer.member("name", name)
                 writer.member("deliver_policy", "by_start_sequence")
                 writer.member("opt_start_seq", position + 1)

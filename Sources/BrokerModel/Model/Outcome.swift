@@ -187,8 +187,7 @@ package struct Outcome: Sendable {
 
     private func members(rejectedBytes: Int, warningBytes: Int) -> [UInt8] {
         var writer = JSONWriter(capacity: 512)
-        writer.key("changes")
-        writer.object { writer in
+        writer.object("changes") { writer in
             for (entity, counts) in changes {
                 writer.key(entity)
                 counts.write(to: &writer)

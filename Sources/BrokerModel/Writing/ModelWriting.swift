@@ -10,8 +10,7 @@ extension Model {
             writer.member("description", description)
             if evolves { writer.member("evolve", ["columns"]) }
             if !hasReadableViews { writer.member("readableViews", false) }
-            writer.key("entities")
-            writer.object { writer in
+            writer.object("entities") { writer in
                 for entity in entities { write(entity, to: &writer) }
             }
             writeMappings(to: &writer)
@@ -21,8 +20,7 @@ extension Model {
     private func write(_ entity: Entity, to writer: inout JSONWriter) {
         let names = { (indices: [Int]) in indices.map { entity.attributes[$0].name } }
         let parent = entity.parent.map { entities[$0] }
-        writer.key(entity.name)
-        writer.object { writer in
+        writer.object(entity.name) { writer in
             writer.member("description", entity.description)
             writer.member("table", entity.table)
             writer.member("parent", parent?.name)
@@ -41,16 +39,14 @@ extension Model {
             writer.member("formerIdentity", entity.formerIdentity)
             let own = entity.attributeIndices.dropFirst(parent?.attributeIndices.count ?? 0)
             writer.flag("extra", own.contains { entity.attributes[$0].isExtra })
-            writer.key("attributes")
-            writer.object { writer in
+            writer.object("attributes") { writer in
                 for index in own where !entity.attributes[index].isExtra {
                     entity.attributes[index].write(to: &writer)
                 }
             }
             let relationships = entity.relationshipIndices.dropFirst(parent?.relationshipIndices.count ?? 0)
             if !relationships.isEmpty {
-                writer.key("relationships")
-                writer.object { writer in
+                writer.object("relationships") { writer in
                     for index in relationships { write(entity.relationships[index], to: &writer) }
                 }
             }
@@ -68,8 +64,7 @@ extension Model {
                 writer.member("modified", entity.attributes[modified].name)
             }
             for (key, lists) in lists(of: entity) where !lists.isEmpty {
-                writer.key(key)
-                writer.array { writer in
+                writer.array(key) { writer in
                     for list in lists { writer.strings(names(list)) }
                 }
             }
@@ -87,8 +82,7 @@ extension Model {
     }
 
     private func write(_ relationship: Relationship, to writer: inout JSONWriter) {
-        writer.key(relationship.name)
-        writer.object { writer in
+        writer.object(relationship.name) { writer in
             writer.member("description", relationship.description)
             writer.member("entity", entities[relationship.destination].name)
             writer.member("toMany", relationship.isToMany)
@@ -110,8 +104,7 @@ extension Model {
 extension Attribute {
     /// Key and value; defaults are omitted, except the type, the keys and `optional`.
     fileprivate func write(to writer: inout JSONWriter) {
-        writer.key(name)
-        writer.object { writer in
+        writer.object(name) { writer in
             writer.member("description", description)
             writer.member("type", type.rawValue)
             writer.key("key")
@@ -182,8 +175,7 @@ extension JSONWriter {
 extension Model {
     func writeMappings(to writer: inout JSONWriter) {
         if !mappings.isEmpty {
-            writer.key("mappings")
-            writer.object { writer in
+            writer.object("mappings") { writer in
                 for mapping in mappings {
                     writer.key(mapping.name)
                     switch mapping.form {
@@ -194,8 +186,7 @@ extension Model {
             }
         }
         if !routes.isEmpty {
-            writer.key("routes")
-            writer.array { writer in
+            writer.array("routes") { writer in
                 for route in routes { write(route, to: &writer) }
             }
         }
@@ -209,16 +200,14 @@ extension Model {
             writer.member("nestingKey", nesting)
             writer.flag("collection", mapping.nesting?.isCollection ?? false)
             if !mapping.attributes.isEmpty {
-                writer.key("attributes")
-                writer.object { writer in
+                writer.object("attributes") { writer in
                     for (index, paths) in mapping.attributes.sorted(by: { $0.key < $1.key }) {
                         for path in paths { writer.member(path.text(nesting), entity.attributes[index].name) }
                     }
                 }
             }
             guard !mapping.relationships.isEmpty else { return }
-            writer.key("relationships")
-            writer.object { writer in
+            writer.object("relationships") { writer in
                 for (index, mapped) in mapping.relationships.sorted(by: { $0.key < $1.key }) {
                     for path in mapped.paths {
                         write(mapped, path.text(nesting), entity.relationships[index].name, to: &writer)
@@ -230,8 +219,7 @@ extension Model {
 
     private func write(_ mapped: MappedRelationship, _ path: String, _ name: String, to writer: inout JSONWriter) {
         guard let mapping = mapped.mapping else { return writer.member(path, name) }
-        writer.key(path)
-        writer.object { writer in
+        writer.object(path) { writer in
             writer.member("relationship", name)
             writer.member("mapping", mappings[mapping].name)
         }
@@ -239,11 +227,9 @@ extension Model {
 
     private func write(_ select: SelectMapping, to writer: inout JSONWriter) {
         writer.object { writer in
-            writer.key("select")
-            writer.object { writer in
+            writer.object("select") { writer in
                 writer.member("key", select.key.joined(separator: "."))
-                writer.key("cases")
-                writer.object { writer in
+                writer.object("cases") { writer in
                     for choice in select.cases { writer.member(choice.value, mappings[choice.mapping].name) }
                 }
                 switch select.otherwise {

@@ -438,12 +438,10 @@ package struct StoreChange: Sendable, Equatable {
             writer.member("message", text)
             writer.member("remedy", remedy)
             guard let loss else { return }
-            writer.key("loss")
-            writer.object { writer in
+            writer.object("loss") { writer in
                 writer.member("kind", loss.kind.rawValue)
                 writer.member("count", loss.count)
-                writer.key("examples")
-                writer.array { writer in
+                writer.array("examples") { writer in
                     for example in loss.examples { writer.string(example) }
                 }
             }
