@@ -76,8 +76,21 @@ package enum PredicateTest: Sendable, Equatable {
     case isOrderedAgainst(PredicateOrder, PredicateOperand)
 }
 
-package enum PredicateOrder: Sendable, Equatable {
-    case less, atMost, greater, atLeast
+package enum PredicateOrder: String, Sendable {
+    case less = "<"
+    case atMost = "<="
+    case greater = ">"
+    case atLeast = ">="
+
+    /// - Parameter difference: negative where the first of two values is less.
+    package func holds(_ difference: Int) -> Bool {
+        switch self {
+        case .less: difference < 0
+        case .atMost: difference <= 0
+        case .greater: difference > 0
+        case .atLeast: difference >= 0
+        }
+    }
 }
 
 /// A constant in the form in which its attribute is stored. Texts are compared byte by byte, decimals by value.

@@ -217,16 +217,7 @@ extension PredicateChecker {
 }
 
 extension PredicateRelation.Kind {
-    /// Nil where the relation is none of order.
-    fileprivate var order: PredicateOrder? {
-        switch self {
-        case .less: .less
-        case .atMost: .atMost
-        case .greater: .greater
-        case .atLeast: .atLeast
-        default: nil
-        }
-    }
+    fileprivate var order: PredicateOrder? { PredicateOrder(rawValue: rawValue) }
 }
 
 extension PredicateOperand {

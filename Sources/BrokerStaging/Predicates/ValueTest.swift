@@ -178,17 +178,6 @@ extension PredicateValue {
     }
 }
 
-extension PredicateOrder {
-    func holds(_ order: Int) -> Bool {
-        switch self {
-        case .less: order < 0
-        case .atMost: order <= 0
-        case .greater: order > 0
-        case .atLeast: order >= 0
-        }
-    }
-}
-
 extension Cell {
     /// Returns a negative number when the left one is less, as SQLite orders values of one column; nil for values of
     /// different types.

@@ -128,7 +128,7 @@ extension PredicateSQLWriter {
         case .equalsOperand(let other):
             return "(\(scalar(operand, table)) IS \(scalar(other, table))\(collation(operand)))"
         case .isOrderedAgainst(let order, let other):
-            let comparison = "\(scalar(operand, table)) \(order.sql) \(scalar(other, table))\(collation(operand))"
+            let comparison = "\(scalar(operand, table)) \(order.rawValue) \(scalar(other, table))\(collation(operand))"
             return "coalesce(\(comparison), 0)"
         default: break
         }
@@ -148,7 +148,8 @@ extension PredicateSQLWriter {
         case .isNil: return "(\(column) IS NULL)"
         case .equals(let value): return "(\(column) IS \(parameter(.value(value)))\(collation(operand)))"
         case .isOrdered(let order, let value):
-            return "(\(column) \(order.sql) \(parameter(.value(value)))\(collation(operand)) AND \(column) IS NOT NULL)"
+            let test = "\(column) \(order.rawValue) \(parameter(.value(value)))\(collation(operand))"
+            return "(\(test) AND \(column) IS NOT NULL)"
         case .isOneOf(let values):
             guard operand.type != .decimal, let list = Self.list(values) else { return matches(test, operand, column) }
             let values = "SELECT value FROM json_each(\(parameter(.value(.text(list)))))"
@@ -324,17 +325,6 @@ extension PredicateSQLWriter {
     private func keyNames(of table: Table) -> [String] { naming.keyColumns(table.entity).map(\.name) }
 }
 
-extension PredicateOrder {
-    var sql: String {
-        switch self {
-        case .less: "<"
-        case .atMost: "<="
-        case .greater: ">"
-        case .atLeast: ">="
-        }
-    }
-}
-
 extension PredicateTextTest {
     /// The range of a plain BEGINSWITH, from `least` to before `end`: no byte of UTF-8 is 255, so there is always an end.
     fileprivate var prefixRange: (least: [UInt8], end: [UInt8])? {
@@ -425,7 +415,7 @@ extension PredicateSQLWriter {
         switch test {
         case .isNil: return "(0)"
         case .equals(let value): return "(\(count) = \(parameter(.value(value))))"
-        case .isOrdered(let order, let value): return "(\(count) \(order.sql) \(parameter(.value(value))))"
+        case .isOrdered(let order, let value): return "(\(count) \(order.rawValue) \(parameter(.value(value))))"
         case .isOneOf(let values):
             guard let list = Self.list(values) else { preconditionFailure("counts are compared with integers") }
             return "(\(count) IN (SELECT value FROM json_each(\(parameter(.value(.text(list)))))))"
@@ -478,13 +468,7 @@ extension PredicateTest {
         switch self {
         case .equals(.integer(let value)): value == 0
         case .isOneOf(let values): values.contains(.integer(0))
-        case .isOrdered(let order, .integer(let value)):
-            switch order {
-            case .less: 0 < value
-            case .atMost: 0 <= value
-            case .greater: 0 > value
-            case .atLeast: 0 >= value
-            }
+        case .isOrdered(let order, .integer(let value)): order.holds(-Int(value.signum()))
         default: false
         }
     }
