@@ -1,10 +1,5 @@
 internal import BrokerJSON
-
-#if canImport(FoundationEssentials)
 internal import FoundationEssentials
-#else
-internal import Foundation
-#endif
 
 /// One JSON text, as it is sent: numbers of any length stay exact.
 ///

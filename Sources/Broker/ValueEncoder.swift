@@ -1,10 +1,5 @@
 internal import BrokerJSON
-
-#if canImport(FoundationEssentials)
 internal import FoundationEssentials
-#else
-internal import Foundation
-#endif
 
 /// Encodes `Encodable` values as JSON, as Foundation's `JSONEncoder` does with sorted keys, with four differences:
 ///

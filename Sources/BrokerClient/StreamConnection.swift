@@ -1,6 +1,7 @@
 internal import Broker
 internal import BrokerJSON
 internal import BrokerWire
+internal import Glibc
 internal import NIOCore
 internal import NIOPosix
 
@@ -285,14 +286,6 @@ final class ConnectionHandler: ChannelInboundHandler {
         context.fireChannelInactive()
     }
 }
-
-#if canImport(Glibc)
-internal import Glibc
-#elseif canImport(Musl)
-internal import Musl
-#elseif canImport(Darwin)
-internal import Darwin
-#endif
 
 /// Why a connection could not be made or was lost, in words.
 enum ConnectionReason {

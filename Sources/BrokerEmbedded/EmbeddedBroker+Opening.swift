@@ -5,13 +5,8 @@ internal import BrokerModel
 internal import BrokerSchema
 internal import BrokerStaging
 internal import BrokerStore
-public import Logging
-
-#if canImport(FoundationEssentials)
 internal import FoundationEssentials
-#else
-internal import Foundation
-#endif
+public import Logging
 
 extension EmbeddedBroker {
     /// Where a store is.

@@ -1,12 +1,5 @@
 package import CTape
-
-#if canImport(Glibc)
 internal import Glibc
-#elseif canImport(Musl)
-internal import Musl
-#elseif canImport(Darwin)
-internal import Darwin
-#endif
 
 /// A parsed JSON text: the text and a flat tape over it. Immutable, so any thread may read it.
 ///

@@ -1,12 +1,5 @@
 internal import CTape
-
-#if canImport(Glibc)
 internal import Glibc
-#elseif canImport(Musl)
-internal import Musl
-#elseif canImport(Darwin)
-internal import Darwin
-#endif
 
 /// The bytes of one JSON text, immutable, followed by the padding that the parser needs.
 ///

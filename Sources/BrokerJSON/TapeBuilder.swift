@@ -1,12 +1,5 @@
 package import CTape
-
-#if canImport(Glibc)
 internal import Glibc
-#elseif canImport(Musl)
-internal import Musl
-#elseif canImport(Darwin)
-internal import Darwin
-#endif
 
 /// A fault of a text, and the offset of the byte at fault.
 package struct TapeFault: Error, Equatable {
