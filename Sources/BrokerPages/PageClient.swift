@@ -161,11 +161,6 @@ package struct PageVersion: Hashable, Sendable, Codable {
     package var etag: String?
     package var lastModified: String?
 
-    package init(etag: String? = nil, lastModified: String? = nil) {
-        self.etag = etag
-        self.lastModified = lastModified
-    }
-
     package var isKnown: Bool { etag != nil || lastModified != nil }
 }
 
@@ -178,19 +173,9 @@ package struct Page: Sendable {
     /// The fields of the response by their names in lower case; several of one name with commas between them.
     let fields: [String: String]
     /// False for status 204: there are no records, in whatever format.
-    package let hasContent: Bool
+    package internal(set) var hasContent = true
     /// It was status 206: others follow, or came before.
-    let isPartial: Bool
-
-    package init(
-        url: URL, body: UnnamedFile?, fields: [String: String], hasContent: Bool = true, isPartial: Bool = false
-    ) {
-        self.url = url
-        self.body = body
-        self.fields = fields
-        self.hasContent = hasContent
-        self.isPartial = isPartial
-    }
+    var isPartial = false
 
     /// The media type without its parameters, in lower case; empty when there is none.
     package var mediaType: String {

@@ -211,11 +211,6 @@ package struct StateDigest: Sendable, Equatable {
     package struct Checkpoint: Sendable, Equatable {
         package let position: Int64
         package let digits: String
-
-        package init(position: Int64, digits: String) {
-            self.position = position
-            self.digits = digits
-        }
     }
 
     package static let checkpointInterval: Int64 = 1_000
