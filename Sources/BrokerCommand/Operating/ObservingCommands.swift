@@ -209,18 +209,11 @@ struct TopCommand: AsyncParsableCommand {
 
     /// Nil when a server that has answered before does not answer now.
     private static func statistics(of broker: BrokerClient, mayBeLost: Bool) async throws -> Statistics? {
-        guard mayBeLost else { return try await broker.statistics() }
         do {
-            return try await withThrowingTaskGroup(of: Statistics?.self) { group in
-                group.addTask { try await broker.statistics() }
-                group.addTask {
-                    try await Task.sleep(for: patience)
-                    return nil
-                }
-                defer { group.cancelAll() }
-                return try await group.next() ?? nil
-            }
-        } catch let error as BrokerError where CommandFailure(error).status == .cannotConnect {
+            return try await broker.statistics(timeout: mayBeLost ? patience : nil)
+        } catch let error as BrokerError
+            where mayBeLost && (error.code == .timedOut || CommandFailure(error).status == .cannotConnect)
+        {
             return nil
         }
     }
