@@ -142,8 +142,7 @@ extension BrokerClient {
     }
 
     @discardableResult public func administer(_ action: AdminAction) async throws -> AdminResult {
-        let done = try await done(action)
-        return withExtendedLifetime(done.document) { AdminResult(done.document.root) }
+        try await done(action).document.withRoot { AdminResult($0) }
     }
 
     /// As ``administer(_:)``.
@@ -189,7 +188,7 @@ extension BrokerClient {
             message.write(to: &$0)
         }
         guard case .done = answer.message,
-            let changes = withExtendedLifetime(answer.document, { ModelMigration(answer.document.root) })
+            let changes = answer.document.withRoot({ ModelMigration($0) })
         else { throw unexpected(answer, to: "migrate") }
         return changes
     }

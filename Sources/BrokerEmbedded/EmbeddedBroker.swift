@@ -412,10 +412,9 @@ private final class EventQueue<Event: Sendable>: Sendable {
 
 extension Commit {
     fileprivate init(_ commit: FeedCommit) throws(BrokerError) {
-        let changes = try JSONDocument(ofStore: commit.changes)
         self.init(
             sequence: commit.sequence, id: commit.id.map { JobID($0) },
-            changes: withExtendedLifetime(changes) { Completion.Changes.byEntity(changes.root) },
+            changes: try JSONDocument(ofStore: commit.changes).withRoot { Completion.Changes.byEntity($0) },
             keys: commit.keys.map { RawJSON($0) })
     }
 }

@@ -258,9 +258,8 @@ extension Completion {
                 isDryRun = outcome.isDryRun
                 return
             }
-            let document = try JSONDocument(ofStore: [UInt8(ascii: "{")] + members + [UInt8(ascii: "}")])
-            self = withExtendedLifetime(document) {
-                Completion(id: id, sequence: outcome.sequence ?? 0, members: document.root)
+            self = try JSONDocument(ofStore: [UInt8(ascii: "{")] + members + [UInt8(ascii: "}")]).withRoot {
+                Completion(id: id, sequence: outcome.sequence ?? 0, members: $0)
             }
             self.isDuplicate = isDuplicate
             isDryRun = outcome.isDryRun
@@ -271,9 +270,8 @@ extension Completion {
                 warnings.append(Warning(code: .answerShortened, key: "objects", count: objects.count))
             }
         case .failed(let error):
-            let document = try JSONDocument(ofStore: error)
-            throw withExtendedLifetime(document) {
-                BrokerError.reported(document.root, jobID: id, sequence: outcome.sequence).ofJob
+            throw try JSONDocument(ofStore: error).withRoot {
+                BrokerError.reported($0, jobID: id, sequence: outcome.sequence).ofJob
             }
         }
     }

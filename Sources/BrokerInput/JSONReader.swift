@@ -340,8 +340,7 @@ package struct RecordCutter: RecordReader {
             guard key.contains(UInt8(ascii: "\\")) else { return String(decoding: key, as: UTF8.self) }
             let quoted = [UInt8(ascii: "\"")] + key + [UInt8(ascii: "\"")]
             let document = try? InputRecord(json: quoted, place: InputPlace()).parsed()
-            return document.flatMap { document in withExtendedLifetime(document) { document.root.string } }
-                ?? String(decoding: key, as: UTF8.self)
+            return document?.withRoot { $0.string } ?? String(decoding: key, as: UTF8.self)
         }
 
         /// - Returns: why the records are not there; nil if they were.

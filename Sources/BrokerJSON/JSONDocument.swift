@@ -50,6 +50,13 @@ public final class JSONDocument: Sendable {
             element: UnsafePointer(tape.elements), text: text.bytes.baseAddress!.assumingMemoryBound(to: UInt8.self),
             unescaped: UnsafePointer(tape.unescaped))
     }
+
+    /// The document lives until `body` returns.
+    package func withRoot<Result, Failure>(
+        _ body: (JSONValue) throws(Failure) -> Result
+    ) throws(Failure) -> Result {
+        try withExtendedLifetime(self) { () throws(Failure) in try body(root) }
+    }
 }
 
 /// A position in a text. Lines and columns count from 1 (columns in bytes), offsets from 0.

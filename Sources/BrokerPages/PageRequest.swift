@@ -55,18 +55,16 @@ package struct PageRequest: Hashable, Sendable, CustomStringConvertible {
             let value = String(item.text.drop { $0 != "=" }.dropFirst()).replacing("+", with: " ")
             return value.removingPercentEncoding ?? value
         }
-        guard let document = object else { return nil }
-        defer { withExtendedLifetime(document) {} }
-        let value = parameter.split(separator: ".").reduce(Optional(document.root)) { $0?[String($1)] }
-        return value.flatMap { Value($0)?.text }
+        return object?.withRoot { root in
+            let value = parameter.split(separator: ".").reduce(Optional(root)) { $0?[String($1)] }
+            return value.flatMap { Value($0)?.text }
+        }
     }
 
     /// The names of the parameters of the query or the form; of a JSON object, of its own members.
     var parameters: [String] {
         guard place == .object else { return Self.items(of: query).map(\.name) }
-        guard let document = object else { return [] }
-        defer { withExtendedLifetime(document) {} }
-        return document.root.members.map { $0.key.string ?? "" }
+        return object?.withRoot { $0.members.map { $0.key.string ?? "" } } ?? []
     }
 
     /// The same request with other values of these parameters: items of the query, or of a form that is sent; members of a JSON
@@ -80,7 +78,7 @@ package struct PageRequest: Hashable, Sendable, CustomStringConvertible {
             guard let document = object else { return self }
             var writer = JSONWriter()
             let path = parameter.split(separator: ".").map(String.init)[...]
-            withExtendedLifetime(document) { Self.write(document.root, value.json, at: path, to: &writer) }
+            document.withRoot { Self.write($0, value.json, at: path, to: &writer) }
             return PageRequest(url, body: writer.bytes)
         }
         let others = Self.items(of: query).filter { $0.name != parameter }.map(\.text)

@@ -83,9 +83,7 @@ package enum PageRule: Hashable, Sendable {
 
         /// A value of the last record; nil when there is none.
         func lastValue(at path: KeyPath) -> PageRequest.Value? {
-            guard let document = try? last?.parsed() else { return nil }
-            defer { withExtendedLifetime(document) {} }
-            return path.value(in: document.root).flatMap(PageRequest.Value.init)
+            try? last?.parsed().withRoot { path.value(in: $0).flatMap(PageRequest.Value.init) }
         }
     }
 

@@ -227,16 +227,16 @@ private struct ShortenedOutcome {
     /// The members as they are, and a warning with the number of missing objects.
     static func members(_ members: [UInt8], lacking objects: Int, isDryRun: Bool) -> [UInt8] {
         guard let document = parse(members: members) else { return members }
-        return withExtendedLifetime(document) {
+        return document.withRoot { root in
             var writer = JSONWriter(capacity: members.count + 300)
-            for (key, value) in document.root.members {
+            for (key, value) in root.members {
                 let name = String(decoding: key.bytes, as: UTF8.self)
-                writer.key(name)
                 guard name == "warnings" else {
+                    writer.key(name)
                     writer.value(value)
                     continue
                 }
-                writer.array { writer in
+                writer.array(name) { writer in
                     warn("objects", max(1, objects), isDryRun: isDryRun, &writer)
                     for warning in value.elements { writer.value(warning) }
                 }

@@ -96,7 +96,7 @@ package struct ClientEnvelope: @unchecked Sendable {
     package let tag: [UInt8]?
     package let document: JSONDocument
 
-    package var id: String? { withExtendedLifetime(document) { document.root["id"]?.returnableID } }
+    package var id: String? { document.withRoot { $0["id"]?.returnableID } }
 }
 
 extension ClientEnvelope {
@@ -466,9 +466,8 @@ package struct EnvelopeScan {
     private func value<Read>(_ read: (JSONValue) -> Read?) -> Read? {
         guard !token.isEmpty, token.count <= Self.longestToken else { return nil }
         let array = JSONText(copying: [UInt8(ascii: "[")] + token + [UInt8(ascii: "]")])
-        guard let document = try? JSONDocument(parsing: array) else { return nil }
-        return withExtendedLifetime(document) {
-            var elements = document.root.elements
+        return try? JSONDocument(parsing: array).withRoot { root in
+            var elements = root.elements
             guard let value = elements.next(), elements.next() == nil else { return nil }
             return read(value)
         }

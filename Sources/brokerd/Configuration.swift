@@ -125,9 +125,9 @@ struct ConfigurationOption: Sendable, Equatable {
 
     /// - Parameter description: of a command, as `--experimental-dump-help` prints it.
     static func all(in description: String) -> [ConfigurationOption] {
-        guard let document = try? JSONDocument(parsing: JSONText(copying: Array(description.utf8))) else { return [] }
-        return withExtendedLifetime(document) {
-            let arguments = document.root["command"]?["arguments"].map { Array($0.elements) } ?? []
+        let document = try? JSONDocument(parsing: JSONText(copying: Array(description.utf8)))
+        return document?.withRoot { root in
+            let arguments = root["command"]?["arguments"].map { Array($0.elements) } ?? []
             let names = arguments.map { argument in
                 argument["names"].map { $0.elements.filter { $0["kind"]?.string == "long" } }?
                     .compactMap { $0["name"]?.string } ?? []
@@ -141,7 +141,7 @@ struct ConfigurationOption: Sendable, Equatable {
                 let negations = kind == .flag && known.contains("no-\(name)") ? ["no-\(name)"] : []
                 return ConfigurationOption(name: name, kind: kind, spellings: (names + negations).map { "--\($0)" })
             }
-        }
+        } ?? []
     }
 
     /// `no-journal` is another spelling of the flag `journal`.

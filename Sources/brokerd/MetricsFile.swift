@@ -82,8 +82,8 @@ final class MetricsFile: Sendable {
     private func obstacle(at path: String) -> String? { Self.obstacle(at: path, besideStore: store) }
 
     private func write(_ statistics: [UInt8]) {
-        guard let document = try? JSONDocument(parsing: JSONText(copying: statistics)) else { return }
-        let text = withExtendedLifetime(document) { PrometheusText.text(document.root) }
+        let document = try? JSONDocument(parsing: JSONText(copying: statistics))
+        guard let text = document?.withRoot({ PrometheusText.text($0) }) else { return }
         let cause = replace(with: Array(text.utf8))
         if let cause, !hasFailed {
             logger.warning("The measurements cannot be written.", metadata: ["file": "\(path)", "cause": "\(cause)"])

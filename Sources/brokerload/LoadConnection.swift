@@ -157,9 +157,8 @@ final class ServerWatch {
             var poll = pollfd(fd: connection.descriptor, events: Int16(POLLIN), revents: 0)
             Glibc.poll(&poll, 1, 1_000)
             try connection.receive { content in
-                let document = try JSONDocument(fast: content)
-                withExtendedLifetime(document) {
-                    if document.root["type"]?.string == type { answer = Array(content.bytes) }
+                try JSONDocument(fast: content).withRoot { root in
+                    if root["type"]?.string == type { answer = Array(content.bytes) }
                 }
             }
         }

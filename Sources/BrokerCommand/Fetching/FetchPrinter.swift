@@ -31,9 +31,8 @@ struct FetchPrinter {
     }
 
     mutating func add(_ objects: RawJSON) throws {
-        let document = try JSONDocument(fast: JSONText(copying: objects.bytes))
-        try withExtendedLifetime(document) {
-            let elements = Array(document.root.elements)
+        try JSONDocument(fast: JSONText(copying: objects.bytes)).withRoot { root in
+            let elements = Array(root.elements)
             defer { count += elements.count }
             switch format {
             case .json: try StandardOutput.write(json(elements))

@@ -90,9 +90,8 @@ struct LoadBookmarks {
     /// The greatest value of the attribute of `--since` in the last complete load of the list; nil for none.
     func newest(of list: URL) async throws -> PageRequest.Value? {
         guard let bookmark = try await broker.bookmark(named: newestName(list)) else { return nil }
-        return (try? JSONDocument(parsing: JSONText(copying: Array(bookmark.value.utf8)))).flatMap { document in
-            withExtendedLifetime(document) { PageRequest.Value(document.root) }
-        }
+        let text = JSONText(copying: Array(bookmark.value.utf8))
+        return try? JSONDocument(parsing: text).withRoot { PageRequest.Value($0) }
     }
 
     /// - Parameter value: JSON.

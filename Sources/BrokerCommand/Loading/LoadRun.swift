@@ -337,8 +337,7 @@ extension LoadRun {
         guard let guessed, var inference = observed else { return }
         let isMap = root?.isMap ?? false
         try await loaded.forEach { record in
-            let document = try record.parsed()
-            withExtendedLifetime(document) { inference.observe(document.root, isMap: isMap) }
+            try record.parsed().withRoot { inference.observe($0, isMap: isMap) }
         }
         observed = inference
         try guessed.check(inference)
@@ -415,9 +414,7 @@ private struct RecordDigest {
 
 extension NewestValue {
     fileprivate mutating func add(_ record: InputRecord) throws {
-        let document = try record.parsed()
-        defer { withExtendedLifetime(document) {} }
-        try add(document.root)
+        try record.parsed().withRoot { try add($0) }
     }
 }
 

@@ -98,27 +98,15 @@ struct AdminCommand: AsyncParsableCommand {
     mutating func validate() throws { try connection.requireServer("Only a server is operated") }
 
     func run() async throws {
-        let answer = try await connection.connected("broker admin", needsServer: true) {
-            try await $0.perform(action)
-        }
-        if json { return try Program.write(answer.description) }
-        let document = try JSONDocument(parsing: JSONText(copying: answer.bytes))
-        for line in lines(of: document.root) { try Program.say(line) }
-        withExtendedLifetime(document) {}
-    }
-
-    /// The further members of the server's answer.
-    private func lines(of done: JSONValue) -> [String] {
-        switch action {
-        case .checkpoint: done["wal"].map { [walLine($0)] } ?? []
-        case .reload: done["changes"]?.elements.compactMap(\.string) ?? []
-        default: []
+        try await connection.connected("broker admin", needsServer: true) { broker in
+            if json { return try Program.write(await broker.perform(action).description) }
+            let done = try await broker.administer(action)
+            for line in (done.wal.map { [walLine($0)] } ?? []) + done.changes { try Program.say(line) }
         }
     }
 
-    private func walLine(_ wal: JSONValue) -> String {
-        let bytes = wal["bytes"]?.int64 ?? 0
-        let pages = wal["uncheckpointedPages"]?.int64 ?? 0
+    private func walLine(_ wal: Statistics.WAL) -> String {
+        let (bytes, pages) = (wal.bytes, wal.uncheckpointedPages)
         let rest = "\(bytes) bytes of the WAL remain"
         return pages == 0
             ? rest

@@ -73,12 +73,11 @@ struct JobsCommand: AsyncParsableCommand {
             lists: lists, limit: limit, since: since?.milliseconds, user: try userNumber(), code: code)
         let answer = try await connection.connected("broker jobs") { try await $0.jobs(message) }
         if json { return try Program.write(answer.description) }
-        let document = try JSONDocument(fast: JSONText(copying: answer.bytes))
-        try withExtendedLifetime(document) {
+        try JSONDocument(fast: JSONText(copying: answer.bytes)).withRoot { root in
             let columns = Terminal.columns(of: STDOUT_FILENO)
             for (position, list) in lists.enumerated() {
                 if position > 0 { try Program.say("") }
-                for line in JobLists.lines(of: list, in: document.root, columns) { try Program.say(line) }
+                for line in JobLists.lines(of: list, in: root, columns) { try Program.say(line) }
             }
         }
     }

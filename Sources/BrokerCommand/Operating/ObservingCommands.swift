@@ -299,12 +299,11 @@ struct StatsCommand: AsyncParsableCommand {
     func run() async throws {
         let answer = try await connection.connected("broker stats") { try await $0.statistics().json }
         if json || format == .json { return try Program.write(answer.description) }
-        let document = try JSONDocument(fast: JSONText(copying: answer.bytes))
-        try withExtendedLifetime(document) {
+        try JSONDocument(fast: JSONText(copying: answer.bytes)).withRoot { root in
             if format == .prometheus {
-                return try StandardOutput.write(Array(PrometheusText.text(document.root).utf8))
+                return try StandardOutput.write(Array(PrometheusText.text(root).utf8))
             }
-            for line in lines(of: document.root, "") { try Program.say(line) }
+            for line in lines(of: root, "") { try Program.say(line) }
         }
     }
 

@@ -396,7 +396,7 @@ private struct FurtherFaults: Sendable {
                             String($0).replacing("~1", with: "/").replacing("~0", with: "~")
                         })
                 }
-                withExtendedLifetime(document) { Self.write(document.root, without: pointers, to: &writer) }
+                document.withRoot { Self.write($0, without: pointers, to: &writer) }
             }
         }
         return RawJSON(checked: writer.bytes, depth: RecordLimits.maximumDepth + 1)

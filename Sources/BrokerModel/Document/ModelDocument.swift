@@ -33,8 +33,8 @@ package struct ModelDocument: Sendable {
             throw ModelError(faults: [ModelFault("the model is not JSON: \(error.reason)", at: place)])
         }
         // The values point into the document's tape, and do not retain it.
-        let root = withExtendedLifetime(document) {
-            ModelValue(document.root, lines: LineIndex(of: text), source: source)
+        let root = document.withRoot {
+            ModelValue($0, lines: LineIndex(of: text), source: source)
         }
         self.init(root: root, sources: [source])
     }
