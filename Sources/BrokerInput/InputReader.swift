@@ -244,8 +244,7 @@ extension InputRecord {
             guard let key else { return InputRecord(json: element.jsonText, place: place, isSound: true) }
             var writer = JSONWriter(capacity: element.bytes.count + key.bytes.count + 8)
             writer.object { writer in
-                writer.key(key.string ?? "")
-                writer.value(element)
+                writer.member(key.string ?? "", element)
             }
             return InputRecord(json: writer.bytes[...], place: place, isSound: true)
         }

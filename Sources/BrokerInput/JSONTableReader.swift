@@ -115,8 +115,7 @@ struct JSONTableReader: RecordReader {
         var writer = JSONWriter(capacity: record.json.count + 16 * count)
         writer.object { writer in
             for (name, value) in zip(known, values) {
-                writer.key(name)
-                writer.value(value)
+                writer.member(name, value)
             }
         }
         try emit(InputRecord(json: writer.bytes, place: record.place, isSound: true))

@@ -61,6 +61,19 @@ public struct JSONWriter: Sendable {
         bool(value)
     }
 
+    /// Writes a member with a value of a document, unchanged.
+    package mutating func member(_ key: String, _ value: JSONValue) {
+        self.key(key)
+        self.value(value)
+    }
+
+    /// Writes a member that is JSON text already; writes nothing for nil.
+    @inlinable package mutating func member(_ key: String, raw json: (some Sequence<UInt8>)?) {
+        guard let json else { return }
+        self.key(key)
+        raw(json)
+    }
+
     @inlinable package mutating func object<Failure: Error>(
         _ key: String, _ members: (inout JSONWriter) throws(Failure) -> Void
     ) throws(Failure) {

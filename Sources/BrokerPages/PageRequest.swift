@@ -123,8 +123,7 @@ package struct PageRequest: Hashable, Sendable, CustomStringConvertible {
         writer.object { writer in
             if let object {
                 for (key, member) in object.members where key.string != name {
-                    writer.key(key.string ?? "")
-                    writer.value(member)
+                    writer.member(key.string ?? "", member)
                 }
             }
             writer.key(name)

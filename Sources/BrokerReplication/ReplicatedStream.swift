@@ -341,8 +341,7 @@ struct StreamConfiguration {
             writer.member("num_replicas", copies)
             writer.member("max_bytes", maximumBytes ?? -1)
             for (key, value, absent) in required(name) where value != absent {
-                writer.key(key)
-                writer.raw(value.utf8)
+                writer.member(key, raw: value.utf8)
             }
         }
         return writer.bytes

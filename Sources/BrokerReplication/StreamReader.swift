@@ -347,8 +347,7 @@ final class StreamConsumer {
                 writer.member("replay_policy", "instant")
                 writer.member("inactive_threshold", inactiveTime)
                 writer.member("num_replicas", 1)
-                writer.key("mem_storage")
-                writer.bool(true)
+                writer.member("mem_storage", true)
             }
         }
         do throws(ReplicationError) {

@@ -232,8 +232,7 @@ private struct ShortenedOutcome {
             for (key, value) in root.members {
                 let name = String(decoding: key.bytes, as: UTF8.self)
                 guard name == "warnings" else {
-                    writer.key(name)
-                    writer.value(value)
+                    writer.member(name, value)
                     continue
                 }
                 writer.array(name) { writer in
@@ -282,8 +281,7 @@ private struct ShortenedOutcome {
                     if name == "message" {
                         writer.member(name, cut(value))
                     } else if value.bytes.count <= textBytes {
-                        writer.key(name)
-                        writer.value(value)
+                        writer.member(name, value)
                     }
                 }
             }

@@ -50,8 +50,7 @@ package enum MessageWriter {
             for (key, value) in ping.root.members {
                 let key = String(decoding: key.bytes, as: UTF8.self)
                 guard key != "type" else { continue }
-                writer.key(key)
-                writer.value(value)
+                writer.member(key, value)
             }
         }
     }

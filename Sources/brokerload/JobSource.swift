@@ -81,12 +81,10 @@ struct JobSource: Sendable {
         writer.object { writer in
             writer.member("id", options.idPrefix + String(job))
             if options.wantsAccepted {
-                writer.key("notify")
-                writer.raw(#"["accepted","completed"]"#.utf8)
+                writer.member("notify", raw: #"["accepted","completed"]"#.utf8)
             }
             writer.member("entity", generator.layout.entity)
-            writer.key("json")
-            writer.raw(records)
+            writer.member("json", raw: records)
         }
         return writer.bytes
     }

@@ -202,9 +202,7 @@ struct RunReport: Sendable {
         if let after = server.after {
             writer.member("peakResidentBytes", after.peakBytes)
         }
-        guard let stats = server.stats else { return }
-        writer.key("stats")
-        writer.raw(stats)
+        writer.member("stats", raw: server.stats)
     }
 }
 

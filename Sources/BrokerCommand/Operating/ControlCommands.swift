@@ -254,9 +254,7 @@ extension Commit {
         writer.member("sequence", sequence)
         writer.member("id", id?.text)
         writer.changes(changes, omitsZero: true)
-        guard let keys else { return }
-        writer.key("keys")
-        writer.raw(keys.bytes)
+        writer.member("keys", raw: keys?.bytes)
     }
 }
 

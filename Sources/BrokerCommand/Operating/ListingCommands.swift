@@ -286,8 +286,7 @@ struct ListedEntity {
                         writer.member("name", entity.name)
                         writer.nullable("objects", entity.count)
                         for (key, value) in entity.entity.members {
-                            writer.key(key.string ?? "")
-                            writer.value(value)
+                            writer.member(key.string ?? "", value)
                         }
                     }
                 }

@@ -99,9 +99,8 @@ final class RejectsFile: Sendable {
         var writer = JSONWriter()
         writer.object { writer in
             if reject.isJSON {
-                writer.key("record")
-                writer.raw(
-                    reject.text.map { $0 == UInt8(ascii: "\n") || $0 == UInt8(ascii: "\r") ? UInt8(ascii: " ") : $0 })
+                let isBreak = { $0 == UInt8(ascii: "\n") || $0 == UInt8(ascii: "\r") }
+                writer.member("record", raw: reject.text.map { isBreak($0) ? UInt8(ascii: " ") : $0 })
             } else {
                 writer.member("text", String(decoding: reject.text, as: UTF8.self))
             }
@@ -121,8 +120,7 @@ final class RejectsFile: Sendable {
     ) {
         var writer = JSONWriter()
         writer.object { writer in
-            writer.key("record")
-            writer.raw(record)
+            writer.member("record", raw: record)
             if let first = faults.first { write(first.fault, first.path, to: &writer) }
             if case .records(let numbers, let file, let line) = place {
                 writer.member("file", file)

@@ -197,14 +197,8 @@ package struct Outcome: Sendable {
         let listed = writer.faults(rejected, within: rejectedBytes)
         writer.key("warnings")
         writer.warnings(warnings, unlisted: rejected.count - listed, within: warningBytes)
-        if let keys {
-            writer.key("keys")
-            writer.raw(keys)
-        }
-        if let examples {
-            writer.key("examples")
-            writer.raw(examples)
-        }
+        writer.member("keys", raw: keys)
+        writer.member("examples", raw: examples)
         return writer.bytes
     }
 }

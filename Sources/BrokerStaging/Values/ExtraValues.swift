@@ -134,8 +134,7 @@ private final class ExtraObject {
                     }
                 guard let text else { continue }
                 isEmpty = false
-                writer.key(String(decoding: key, as: UTF8.self))
-                writer.raw(text)
+                writer.member(String(decoding: key, as: UTF8.self), raw: text)
             }
         }
         return isEmpty ? nil : writer.bytes
