@@ -214,13 +214,9 @@ final class EncodedValue {
                 }
                 return entry.bytes
             }
-            writer.array { writer in
-                for entry in entries.sorted(by: { $0.lexicographicallyPrecedes($1) }) { writer.raw(entry) }
-            }
+            writer.array(of: entries.sorted { $0.lexicographicallyPrecedes($1) }) { $1.raw($0) }
         } else if let elements {
-            writer.array { writer in
-                for element in elements { depth = max(depth, element.write(to: &writer)) }
-            }
+            writer.array(of: elements) { depth = max(depth, $0.write(to: &$1)) }
         } else {
             writer.object { writer in
                 for (key, value) in (members ?? [:]).sorted(by: { $0.key < $1.key }) {

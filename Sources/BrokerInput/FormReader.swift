@@ -143,9 +143,7 @@ struct FormRecord {
         case .empty: writer.null()
         case .values where said.values.count == 1: Self.write(said.values[0], to: &writer)
         case .values:
-            writer.array { writer in
-                for value in said.values { Self.write(value, to: &writer) }
-            }
+            writer.array(of: said.values) { Self.write($0, to: &$1) }
         case .object:
             writer.object { writer in
                 for key in said.keys {
@@ -154,9 +152,7 @@ struct FormRecord {
                 }
             }
         case .list:
-            writer.array { writer in
-                for element in said.elements.sorted(by: Self.precedes) { write(element.node, to: &writer) }
-            }
+            writer.array(of: said.elements.sorted(by: Self.precedes)) { write($0.node, to: &$1) }
         }
     }
 

@@ -89,6 +89,26 @@ public struct JSONWriter: Sendable {
         try array(elements)
     }
 
+    /// Writes an array with what `write` writes for each of the elements, as a member if there is a key.
+    package mutating func array<Elements: Sequence>(
+        _ key: String? = nil, of elements: Elements, _ write: (Elements.Element, inout JSONWriter) -> Void
+    ) {
+        if let key { self.key(key) }
+        array { writer in for element in elements { write(element, &writer) } }
+    }
+
+    /// Writes an array with an object for each of the elements, as a member if there is a key.
+    package mutating func objects<Elements: Sequence>(
+        _ key: String? = nil, of elements: Elements, _ members: (Elements.Element, inout JSONWriter) -> Void
+    ) {
+        array(key, of: elements) { element, writer in writer.object { members(element, &$0) } }
+    }
+
+    /// Writes a member that is an array of texts.
+    package mutating func strings(_ key: String, _ texts: some Sequence<String>) {
+        array(key, of: texts) { $1.string($0) }
+    }
+
     public mutating func null() { raw("null".utf8) }
     public mutating func bool(_ value: Bool) { raw((value ? "true" : "false").utf8) }
 

@@ -177,9 +177,7 @@ package struct StoreOpening {
         let made = changes.filter { $0.verdict == .migrated || $0.verdict == .dropped }
         guard !made.isEmpty else { return }
         var writer = JSONWriter()
-        writer.array { writer in
-            for change in made { writer.string("\(change.verdict.rawValue): \(change.line)") }
-        }
+        writer.array(of: made) { $1.string("\($0.verdict.rawValue): \($0.line)") }
         let insert = try connection.prepare(
             """
             INSERT INTO "_broker_migrations" ("after", "time", "changes")

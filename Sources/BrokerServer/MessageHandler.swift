@@ -260,7 +260,7 @@ final class MessageHandler: Sendable {
         writer.member("journal", coordinator.durability == .disk)
         writer.member("durability", coordinator.durability.rawValue)
         writer.member("replica", coordinator.replica)
-        writer.array("features") { writer in for feature in Broker.Job.features { writer.string(feature) } }
+        writer.strings("features", Broker.Job.features)
         writer.member("role", role.rawValue)
         writer.object("limits") { writer in
             for (key, value) in [
@@ -273,7 +273,7 @@ final class MessageHandler: Sendable {
                 ("outcomesForgottenThrough", Int(coordinator.forgottenThrough)),
             ] { writer.member(key, value) }
         }
-        writer.array("entities") { writer in for entity in coordinator.model.entities { writer.string(entity.name) } }
+        writer.strings("entities", coordinator.model.entities.map(\.name))
     }
 }
 
@@ -456,7 +456,7 @@ extension MessageHandler {
             reload { end in
                 switch end {
                 case .success(let changes):
-                    done { $0.array("changes") { writer in for change in changes { writer.string(change) } } }
+                    done { $0.strings("changes", changes) }
                 case .failure(let fault): failed(fault)
                 }
             }
@@ -498,9 +498,9 @@ extension MessageHandler {
                 request.send("done") { writer in
                     writer.member("action", MigrateMessage.action)
                     writer.member("dryRun", message.isDryRun)
-                    writer.array("changes") { writer in for change in changes { change.write(to: &writer) } }
+                    writer.array("changes", of: changes) { $0.write(to: &$1) }
                     guard let store = options.storeFile else { return }
-                    writer.array("modelFiles") { writer in for file in options.modelFiles { writer.string(file) } }
+                    writer.strings("modelFiles", options.modelFiles)
                     writer.member("storeFile", store)
                 }
             case .failure(let fault): request.send(fault)
@@ -635,8 +635,8 @@ extension JSONWriter {
     fileprivate mutating func members(_ slow: SlowJob) {
         job(slow.id, slow.sequence, slow.owner)
         member("acceptedAt", slow.acceptedAt)
-        array("operations") { writer in for name in slow.operations { writer.string(name) } }
-        array("entities") { writer in for name in slow.entities { writer.string(name) } }
+        strings("operations", slow.operations)
+        strings("entities", slow.entities)
         member("failed", slow.isFailed)
         object("microseconds") { writer in
             for (stage, microseconds) in slow.times.named { writer.member(stage, microseconds) }

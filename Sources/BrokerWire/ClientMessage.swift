@@ -335,7 +335,7 @@ package struct JobsMessage: Sendable, Equatable {
 
     /// Writes the members of the message.
     package func write(to writer: inout JSONWriter) {
-        writer.array("lists") { writer in for list in lists { writer.string(list.rawValue) } }
+        writer.strings("lists", lists.map(\.rawValue))
         writer.member("limit", limit)
         if let since { writer.member("since", since) }
         if let user { writer.member("user", user) }

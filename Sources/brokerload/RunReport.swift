@@ -178,17 +178,13 @@ struct RunReport: Sendable {
                 writer.member("senderSeconds", result.senderSeconds)
                 writer.member("processorSeconds", result.harnessSeconds)
             }
-            writer.array("intervals") { writer in
-                for interval in result.recorder.intervals {
-                    writer.object { writer in
-                        writer.member("start", interval.start)
-                        writer.member("seconds", interval.seconds)
-                        writer.member("jobs", interval.jobs)
-                        writer.member("records", interval.records)
-                    }
-                }
+            writer.objects("intervals", of: result.recorder.intervals) { interval, writer in
+                writer.member("start", interval.start)
+                writer.member("seconds", interval.seconds)
+                writer.member("jobs", interval.jobs)
+                writer.member("records", interval.records)
             }
-            writer.array("arguments") { writer in for argument in arguments { writer.string(argument) } }
+            writer.strings("arguments", arguments)
         }
         return writer.bytes
     }

@@ -280,16 +280,10 @@ struct ListedEntity {
 
     static func write(_ entities: [ListedEntity]) throws(CommandFailure) {
         try Program.writeJSON { writer in
-            writer.array { writer in
-                for entity in entities {
-                    writer.object { writer in
-                        writer.member("name", entity.name)
-                        writer.nullable("objects", entity.count)
-                        for (key, value) in entity.entity.members {
-                            writer.member(key.string ?? "", value)
-                        }
-                    }
-                }
+            writer.objects(of: entities) { entity, writer in
+                writer.member("name", entity.name)
+                writer.nullable("objects", entity.count)
+                for (key, value) in entity.entity.members { writer.member(key.string ?? "", value) }
             }
         }
     }

@@ -412,9 +412,7 @@ extension StoreChange {
         try Program.writeObject { writer in
             writer.member("opens", !changes.contains { $0.verdict == .refused })
             if let isMade { writer.member("migrated", isMade) }
-            writer.array("changes") { writer in
-                for change in changes { change.write(to: &writer) }
-            }
+            writer.array("changes", of: changes) { $0.write(to: &$1) }
         }
     }
 }

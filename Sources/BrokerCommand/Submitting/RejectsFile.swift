@@ -128,9 +128,7 @@ final class RejectsFile: Sendable {
                 writer.member("index", numbers.lowerBound)
             }
             guard faults.count > 1 else { return }
-            writer.array("others") { writer in
-                for (fault, path) in faults.dropFirst() { writer.object { write(fault, path, to: &$0) } }
-            }
+            writer.objects("others", of: faults.dropFirst()) { write($0.fault, $0.path, to: &$1) }
         }
         lines += writer.bytes
         lines.append(UInt8(ascii: "\n"))

@@ -226,25 +226,17 @@ struct SubmissionReport {
 
     private func write(to writer: inout JSONWriter) {
         state.summary.writeMembers(to: &writer)
-        writer.array("inDoubt") { writer in
-            for job in doubtful {
-                writer.object { writer in
-                    writer.member("id", job.id)
-                    job.records.place.writeMembers(to: &writer)
-                }
-            }
+        writer.objects("inDoubt", of: doubtful) { job, writer in
+            writer.member("id", job.id)
+            job.records.place.writeMembers(to: &writer)
         }
-        writer.array("inputs") { writer in
-            for input in state.inputs { writer.object { write(input, to: &$0) } }
-        }
+        writer.objects("inputs", of: state.inputs) { write($0, to: &$1) }
     }
 
     private func write(_ input: SubmittedInput, to writer: inout JSONWriter) {
         writer.member("name", input.name)
         writer.member("records", input.recordsRead)
-        writer.array(end) { writer in
-            for range in input.committed.ranges { writer.range(range) }
-        }
+        writer.array(end, of: input.committed.ranges) { $1.range($0) }
         guard let fault = input.fault else { return }
         writer.object("fault") { writer in
             writer.member("message", fault.text)

@@ -144,27 +144,20 @@ struct SubmissionSummary {
             examples.write(to: &writer)
         }
         writer.changes(changes)
-        writer.array("rejected") { writer in
-            for (place, error) in rejections {
-                writer.object { writer in
-                    writer.member("code", error.code.rawValue)
-                    writer.member("message", error.message)
-                    writer.member("path", error.path)
-                    writer.member("entity", error.entity)
-                    writer.member("attribute", error.attribute)
-                    place.writeMembers(to: &writer)
-                }
-            }
+        writer.objects("rejected", of: rejections) { rejection, writer in
+            let (place, error) = rejection
+            writer.member("code", error.code.rawValue)
+            writer.member("message", error.message)
+            writer.member("path", error.path)
+            writer.member("entity", error.entity)
+            writer.member("attribute", error.attribute)
+            place.writeMembers(to: &writer)
         }
         writer.array("warnings") { writer in warnings.write(to: &writer) }
-        writer.array("failures") { writer in
-            for failure in failures {
-                writer.object { writer in
-                    writer.member("message", failure.message)
-                    writer.member("code", failure.code?.rawValue)
-                    failure.place.writeMembers(to: &writer)
-                }
-            }
+        writer.objects("failures", of: failures) { failure, writer in
+            writer.member("message", failure.message)
+            writer.member("code", failure.code?.rawValue)
+            failure.place.writeMembers(to: &writer)
         }
     }
 }
@@ -203,10 +196,6 @@ extension JSONWriter {
     mutating func nullable(_ key: String, _ value: Int?) {
         self.key(key)
         if let value { integer(value) } else { null() }
-    }
-
-    mutating func strings(_ key: String, _ texts: [String]) {
-        array(key) { writer in for text in texts { writer.string(text) } }
     }
 
     /// A member with the counts of each entity.
@@ -261,7 +250,7 @@ struct DryRunExamples {
                 writer.object(entity) { writer in
                     for word in Self.words {
                         guard let list = lists[word] else { continue }
-                        writer.array(word) { writer in for key in list { writer.raw(key.bytes) } }
+                        writer.array(word, of: list) { $1.raw($0.bytes) }
                     }
                 }
             }
@@ -389,9 +378,7 @@ struct WarningCounts {
                 writer.member("key", kind.key)
                 writer.member("count", count(kind))
                 guard let places = found[kind]?.places, !places.isEmpty else { return }
-                writer.array("places") { writer in
-                    for place in places { writer.object { place.writeMembers(to: &$0) } }
-                }
+                writer.objects("places", of: places) { $0.writeMembers(to: &$1) }
             }
         }
     }

@@ -71,13 +71,9 @@ extension Statistics.Counters {
     private func write(_ readers: [WALReader], to writer: inout JSONWriter) {
         let known = readers.filter { $0.pid != nil || $0.process != nil }
         guard !known.isEmpty else { return }
-        writer.array("readers") { writer in
-            for reader in known {
-                writer.object { writer in
-                    writer.member("process", reader.process)
-                    if let pid = reader.pid { writer.member("pid", pid) }
-                }
-            }
+        writer.objects("readers", of: known) { reader, writer in
+            writer.member("process", reader.process)
+            if let pid = reader.pid { writer.member("pid", pid) }
         }
     }
 

@@ -153,9 +153,7 @@ extension ModelValue {
         case .number(let text): writer.raw(text.utf8)
         case .string(let string): writer.string(string)
         case .array(let elements):
-            writer.array { writer in
-                for element in elements { element.write(to: &writer) }
-            }
+            writer.array(of: elements) { $0.write(to: &$1) }
         case .object(let members):
             writer.object { writer in
                 for member in members {

@@ -64,9 +64,7 @@ extension Model {
                 writer.member("modified", entity.attributes[modified].name)
             }
             for (key, lists) in lists(of: entity) where !lists.isEmpty {
-                writer.array(key) { writer in
-                    for list in lists { writer.strings(names(list)) }
-                }
+                writer.array(key, of: lists) { list, writer in writer.array(of: names(list)) { $1.string($0) } }
             }
         }
     }
@@ -146,8 +144,7 @@ extension JSONWriter {
     }
 
     fileprivate mutating func member(_ key: String, _ values: [String]) {
-        self.key(key)
-        strings(values)
+        strings(key, values)
     }
 
     fileprivate mutating func member(_ key: String, _ value: JSONFragment) {
@@ -157,17 +154,7 @@ extension JSONWriter {
 
     /// Writes nothing for an empty list.
     fileprivate mutating func member(_ key: String, _ values: [JSONFragment]) {
-        guard !values.isEmpty else { return }
-        self.key(key)
-        array { writer in
-            for fragment in values { writer.raw(fragment.text.utf8) }
-        }
-    }
-
-    fileprivate mutating func strings(_ values: [String]) {
-        array { writer in
-            for value in values { writer.string(value) }
-        }
+        if !values.isEmpty { array(key, of: values) { $1.raw($0.text.utf8) } }
     }
 }
 
@@ -186,9 +173,7 @@ extension Model {
             }
         }
         if !routes.isEmpty {
-            writer.array("routes") { writer in
-                for route in routes { write(route, to: &writer) }
-            }
+            writer.array("routes", of: routes) { write($0, to: &$1) }
         }
     }
 

@@ -441,9 +441,7 @@ package struct StoreChange: Sendable, Equatable {
             writer.object("loss") { writer in
                 writer.member("kind", loss.kind.rawValue)
                 writer.member("count", loss.count)
-                writer.array("examples") { writer in
-                    for example in loss.examples { writer.string(example) }
-                }
+                writer.strings("examples", loss.examples)
             }
         }
     }

@@ -484,9 +484,7 @@ package final class PathParameters: Sendable {
     package init(_ values: [(name: String, value: String)]) {
         names = values.map { Array($0.name.utf8) }
         var writer = JSONWriter()
-        writer.array { writer in
-            for value in values { writer.string(value.value) }
-        }
+        writer.array(of: values) { $1.string($0.value) }
         do {
             document = try JSONDocument(parsing: JSONText(copying: writer.bytes))
         } catch {

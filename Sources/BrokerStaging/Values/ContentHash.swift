@@ -30,9 +30,7 @@ struct ContentHash {
                 }
             }
         case .array:
-            writer.array { writer in
-                for element in value.elements { write(element, to: &writer) }
-            }
+            writer.array(of: value.elements) { write($0, to: &$1) }
         case .string: writer.string(value.bytes)
         default: writer.raw(value.bytes)
         }

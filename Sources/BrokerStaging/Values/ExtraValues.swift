@@ -27,9 +27,7 @@ package enum ExtraValues {
 
     static func path(_ keys: [String]) -> [UInt8] {
         var writer = JSONWriter()
-        writer.array { writer in
-            for key in keys { writer.string(key) }
-        }
+        writer.array(of: keys) { $1.string($0) }
         return writer.bytes
     }
 
