@@ -298,27 +298,14 @@ struct ListeningSocket: Sendable, Equatable {
     /// - Throws: one line, unless it is one Unix stream socket that listens.
     static func take(_ count: Int) throws -> ListeningSocket? {
         guard count > 0 else { return nil }
-        guard count == 1 else {
-            throw refused("\(count) sockets, and brokerd serves one. Write one ListenStream= in the socket unit")
-        }
-        guard fcntl(first, F_SETFD, FD_CLOEXEC) == 0 else {
-            throw refused("descriptor \(first), which is not open. Unset LISTEN_FDS, or pass the socket")
-        }
-        let kind = "Write ListenStream= with the path of a Unix socket in the socket unit"
-        guard option(SO_DOMAIN) == AF_UNIX else {
-            throw refused("descriptor \(first), which is no Unix socket. \(kind)")
-        }
-        guard option(SO_TYPE) == Int32(SOCK_STREAM.rawValue) else {
-            throw refused("a Unix socket without streams. \(kind)")
-        }
-        guard option(SO_ACCEPTCONN) == 1 else {
-            throw refused("a socket that does not listen. Write Accept=no in the socket unit")
+        guard count == 1, fcntl(first, F_SETFD, FD_CLOEXEC) == 0, option(SO_DOMAIN) == AF_UNIX,
+            option(SO_TYPE) == Int32(SOCK_STREAM.rawValue), option(SO_ACCEPTCONN) == 1
+        else {
+            throw CommandFailure(
+                "The service manager has passed something else than one Unix stream socket that listens. Write one "
+                    + "ListenStream= with the socket's path, and Accept=no, in the socket unit.")
         }
         return ListeningSocket(descriptor: first, path: name())
-    }
-
-    private static func refused(_ what: String) -> CommandFailure {
-        CommandFailure("The service manager has passed \(what).")
     }
 
     /// Nil for what is no socket.
