@@ -376,20 +376,14 @@ package enum FrameScanner {
 
     /// The error for a stream whose first byte is not 0.
     private static func strangeStart(_ first: UInt8, _ readable: UnsafeRawBufferPointer) -> WireError {
+        let sent: String
         switch first {
         case 0x04 where startsAsMagic(readable, [0x04, 0x22, 0x4D, 0x18]):
-            return WireError(
-                .malformedFrame,
-                "A bare LZ4 frame was sent, without a length before it. \(recipe).")
+            sent = "A bare LZ4 frame was sent, without a length before it"
         case UInt8(ascii: "{"), UInt8(ascii: "["), UInt8(ascii: "\""), 0x09, 0x0A, 0x0D, 0x20:
-            return WireError(
-                .malformedFrame,
-                "Bare JSON was sent (the first byte is \(seen(first))), neither compressed nor framed. \(recipe).")
+            sent = "Bare JSON was sent (the first byte is \(seen(first))), neither compressed nor framed"
         case 0xEF where startsAsMagic(readable, [0xEF, 0xBB, 0xBF]), 0x21...0x7E:
-            return WireError(
-                .malformedFrame,
-                "Plain text was sent (the first byte is \(seen(first))), not a frame, whose first byte is 0. \(recipe)."
-            )
+            sent = "Plain text was sent (the first byte is \(seen(first))), not a frame, whose first byte is 0"
         default:
             let limit = FrameLimits.largestPayloadCount
             guard readable.count >= prefixCount else {
@@ -397,6 +391,7 @@ package enum FrameScanner {
             }
             return tooLarge(length(readable).grouped, limit: limit)
         }
+        return WireError(.malformedFrame, "\(sent). \(recipe).")
     }
 
     /// The bytes, as far as present, equal `magic`.
