@@ -79,16 +79,12 @@ struct SocketFile {
     func inspect() throws(ServerError) -> SocketCondition {
         try checkPath()
         if let group = access.group, geteuid() != 0, !Self.ownGroups.contains(group) {
-            throw ServerError(
-                "The socket \(path) cannot be given to the group \(group), which this process is not in. Run the server "
-                    + "as root or as a user in that group, or omit --socket-group.")
+            throw notGiven(to: group, "This process is not in it")
         }
         var folder = path.utf8.lastIndex(of: UInt8(ascii: "/")).map { String(path[..<$0]) } ?? "."
         if folder.isEmpty { folder = "/" }
         guard Glibc.access(folder, W_OK | X_OK) == 0 else {
-            throw ServerError(
-                "The socket \(path) cannot be made: \(folder): \(reason()). Give a path in a folder that is there and may be written."
-            )
+            throw notMade("\(folder): \(reason())")
         }
         guard try isSocket() else { return .free }
         return try listener().map { .served(by: $0) } ?? .stale
@@ -109,7 +105,7 @@ struct SocketFile {
         do throws(ServerError) {
             // The file takes its mode from the socket: the owner's alone until it has its group.
             guard fchmod(descriptor, 0o600) == 0, try call(Glibc.bind, descriptor) else {
-                throw ServerError("The socket \(path) cannot be made: \(reason()).")
+                throw notMade(reason())
             }
             do throws(ServerError) {
                 try giveToGroup()
@@ -156,18 +152,9 @@ struct SocketFile {
         let descriptor = try makeSocket()
         defer { close(descriptor) }
         guard try call(Glibc.connect, descriptor) else {
-            switch errno {
             // No process has it open (connect(2)), or the last has just ended.
-            case ECONNREFUSED, ENOENT: return nil
-            case EPROTOTYPE:
-                throw ServerError(
-                    "\(path) is a socket of another kind, and some process has it open. Give another --socket.")
-            case EAGAIN:
-                throw ServerError(
-                    "Another process listens on \(path), and is too busy to say which. Give another --socket.")
-            default:
-                throw ServerError("Whether \(path) is in use cannot be determined: \(reason()). Give another --socket.")
-            }
+            if errno == ECONNREFUSED || errno == ENOENT { return nil }
+            throw ServerError("Some process may have \(path) open: \(reason()). Give another --socket.")
         }
         var peer = PeerCredentials()
         var size = socklen_t(MemoryLayout<PeerCredentials>.size)
@@ -180,9 +167,7 @@ struct SocketFile {
         let descriptor = try makeSocket()
         defer { close(descriptor) }
         guard try call(Glibc.bind, descriptor) else {
-            throw ServerError(
-                "The socket \(path) cannot be made: \(reason()). Give a path in a folder that is there and may be written."
-            )
+            throw notMade(reason())
         }
         defer { unlink(path) }
         try giveToGroup()
@@ -191,12 +176,18 @@ struct SocketFile {
     /// The file has been made.
     private func giveToGroup() throws(ServerError) {
         guard let group = access.group, lchown(path, .max, group) != 0 else { return }
-        let remedy =
-            errno == EPERM
-            ? "A process may give files only to groups that it is in: run the server as root or as a user in that "
-                + "group, or omit --socket-group"
-            : "Give another --socket-group"
-        throw ServerError("The socket \(path) cannot be given to the group \(group): \(reason()). \(remedy).")
+        throw notGiven(to: group, reason())
+    }
+
+    private func notGiven(to group: UInt32, _ reason: String) -> ServerError {
+        ServerError(
+            "The socket \(path) cannot be given to the group \(group): \(reason). Run the server as root or as a user in "
+                + "that group, or omit --socket-group.")
+    }
+
+    private func notMade(_ reason: String) -> ServerError {
+        ServerError(
+            "The socket \(path) cannot be made: \(reason). Give a path in a folder that is there and may be written.")
     }
 
     private func makeSocket() throws(ServerError) -> Int32 {

@@ -70,7 +70,7 @@ import Testing
         #expect {
             try BrokerServer.claimSocket(path)
         } throws: { error in
-            "\(error)".contains("another kind")
+            "\(error)".contains("may have \(path) open")
         }
         #expect(FileManager.default.fileExists(atPath: path))
     }
