@@ -307,9 +307,9 @@ import Testing
     @Test func `SQL's forms are reported with the forms of predicates`() throws {
         try expect("name IS NOT NULL", nil, "Column 6 ", "IS NULL is written == nil, and IS NOT NULL is != nil")
         try expect("name IS NULL AND age == 1", nil, "Column 6 ", "IS NULL is written == nil")
-        try expect("name IN ('a', \"b\")", nil, "Column 9 ", "IN {'a', \"b\"}")
-        try expect("age in (1", nil, "IN {1, 2}")
-        try expect("age BETWEEN (1, 2)", nil, "BETWEEN {1, 2}")
+        try expect("name IN ('a', \"b\")", nil, "Column 9 ", "lists are written {1, 2}")
+        try expect("age in (1", nil, "lists are written {1, 2}")
+        try expect("age BETWEEN (1, 2)", nil, "lists are written {1, 2}")
         try expect("age BETWEEN 10 AND 20", nil, "Column 13 ", "BETWEEN {1, 2}")
         try expect("name ILIKE 'a*'", nil, "Column 6 ", "LIKE[c]")
         try expect("name REGEXP 'a'", nil, "MATCHES")

@@ -29,12 +29,6 @@ struct PredicateLexer {
         }
     }
 
-    /// The text from here to the next closing parenthesis; nil when that is far away.
-    var parenthesised: String? {
-        let rest = text[place...].prefix(64)
-        return rest.firstIndex(of: UInt8(ascii: ")")).map { String(decoding: rest[..<$0], as: UTF8.self) }
-    }
-
     private func peek(_ ahead: Int = 0) -> UInt8? { place + ahead < text.count ? text[place + ahead] : nil }
 
     private static func isSpace(_ byte: UInt8) -> Bool { byte == 0x20 || (0x09...0x0D).contains(byte) }

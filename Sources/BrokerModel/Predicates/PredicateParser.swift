@@ -138,13 +138,6 @@ extension PredicateParser {
             }
             try advance()
         }
-        // SQL's lists, such as IN ('a') and BETWEEN 1 AND 2.
-        let takesList = relation.kind == .isIn || relation.kind == .between
-        if takesList, token.kind == .sign(.open) {
-            throw PredicateFault(
-                "a list is in braces, not in parentheses: \(relation.kind.rawValue) {\(lexer.parenthesised ?? "1, 2")}",
-                at: token.offset)
-        }
         let right = try term()
         if relation.kind == .between, case .literal = right.kind {
             throw PredicateFault("both bounds are in braces, as in BETWEEN {1, 2}", at: right.offset)
