@@ -100,13 +100,14 @@ struct ConnectionOptions: ParsableArguments {
     ///   - makesStore: a store that is not there is made.
     ///   - isReading: only fetches are sent. A store that another broker has is read beside it.
     ///   - isDryRun: a store of this command stays as it is: see ``TrialStore``.
+    ///   - syncsAtEnd: the disk has to have what a store of this command got when it is closed, and not before.
     ///   - inferred: says which model a store has that was given none; nil looks for it.
     ///   - onInterruption: called when a signal ends it, before a store of this command is closed; nil leaves that to the
     ///     system where there is no such store.
     func connected<Result>(
         _ name: String, jobsInFlight: Int = 64, defaultTimeout: TimeSpan? = nil, needsServer: Bool = false,
-        makesStore: Bool = false, isReading: Bool = false, isDryRun: Bool = false, inferred: InferredModel? = nil,
-        onInterruption: (@Sendable () -> Void)? = nil,
+        makesStore: Bool = false, isReading: Bool = false, isDryRun: Bool = false, syncsAtEnd: Bool = false,
+        inferred: InferredModel? = nil, onInterruption: (@Sendable () -> Void)? = nil,
         _ body: (BrokerClient) async throws -> Result
     ) async throws -> Result {
         var options = BrokerClientConfiguration(name: name)
@@ -139,7 +140,7 @@ struct ConnectionOptions: ParsableArguments {
         do {
             local = try await LocalServer.start(
                 store: store, model: try model(of: store, inferred), makesStore: makesStore, isReading: isReading,
-                isDryRun: isDryRun, removal: removal ?? .refuse, wait: wait)
+                isDryRun: isDryRun, syncsAtEnd: syncsAtEnd, removal: removal ?? .refuse, wait: wait)
         } catch  where started.isInterrupted.load(ordering: .relaxed) {
             // What the signal has removed is no fault; its thread ends the process.
             await withUnsafeContinuation { (_: UnsafeContinuation<Void, Never>) in }
@@ -158,7 +159,7 @@ struct ConnectionOptions: ParsableArguments {
     func storedModel() throws -> LocalModel? { try store.flatMap { try LocalModel(ofStore: $0) } }
 
     /// - Parameter inferred: as for
-    ///   ``connected(_:jobsInFlight:defaultTimeout:needsServer:makesStore:isReading:isDryRun:inferred:onInterruption:_:)``.
+    ///   ``connected(_:jobsInFlight:defaultTimeout:needsServer:makesStore:isReading:isDryRun:syncsAtEnd:inferred:onInterruption:_:)``.
     func model(of store: String, _ inferred: InferredModel? = nil) throws -> LocalModel {
         guard model.isEmpty else { return .files(model) }
         if let inferred { return inferred.model }

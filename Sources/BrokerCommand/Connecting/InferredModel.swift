@@ -305,7 +305,7 @@ struct SampleRecords {
 
     /// Looked at to infer a model, in a second or so.
     private static let mostRecords = 2_000_000
-    private static let mostBytes = 64 << 20
+    private static let mostBytes = 32 << 20
 
     /// So much of JSON is read to find its records; of a larger document the beginning shows them.
     private static let mostOfRoot = 8 << 20

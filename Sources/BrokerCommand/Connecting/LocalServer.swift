@@ -33,10 +33,11 @@ final class LocalServer: Sendable {
     /// - Parameters:
     ///   - makesStore: false refuses a store that is not there.
     ///   - isReading: only fetches are sent. A store that another process has is read beside it, by the model in it.
+    ///   - syncsAtEnd: ``stop()`` waits for the disk, and no COMMIT does.
     ///   - isDryRun: nothing but the trial of a job is done with the store: see ``TrialStore``.
     static func start(
         store path: String, model: LocalModel, makesStore: Bool, isReading: Bool, isDryRun: Bool,
-        removal: RemovalPolicy, wait: TimeSpan?
+        syncsAtEnd: Bool, removal: RemovalPolicy, wait: TimeSpan?
     ) async throws -> LocalServer {
         let plan = try model.plan()
         guard makesStore || path.isEmpty || access(path, F_OK) == 0 || errno != ENOENT else {
@@ -48,6 +49,7 @@ final class LocalServer: Sendable {
         var options = CoordinatorOptions(storePath: trial?.path ?? path, limits: CoordinatorLimits())
         options.limits.jobMemory = jobMemory
         options.store.removal = removal
+        if syncsAtEnd { options.store.synchronous = .normal }
         if case .inferred(let inference) = model, !isDryRun { try inference.writeExtended(for: path, removal) }
         let owned: OwnedStore
         do {

@@ -150,7 +150,8 @@ struct SubmitCommand: AsyncParsableCommand {
         // The server inside this command answers every sent job.
         let patience = connection.isLocal ? DispatchTimeInterval.never : .seconds(1)
         let state = try await connection.connected(
-            "broker submit", jobsInFlight: maxInFlight, makesStore: true, isDryRun: isDryRun, inferred: inferred,
+            "broker submit", jobsInFlight: maxInFlight, makesStore: true, isDryRun: isDryRun,
+            syncsAtEnd: !sources.contains(where: \.isPipe), inferred: inferred,
             onInterruption: tally.reporting(waitingAtMost: patience) { [command = self] state in
                 SubmissionReport(state: state, command: command).sayInterrupted()
             }
