@@ -59,6 +59,8 @@ extension ModelDescription {
         public var relationships: [String: Relationship]
         /// A predicate on records; one that matches deletes its object.
         public var tombstone: String?
+        /// The objects that a job may delete: a number, or a percentage as a text.
+        public var maximumDeletions: RawJSON?
         /// The attribute that says which of two records is newer.
         public var modified: String?
         /// Lists of attributes whose values no two objects share.

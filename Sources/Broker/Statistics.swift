@@ -151,6 +151,8 @@ public struct Statistics: Sendable, Hashable, Codable {
         public var freeDiskBytes: Int?
         /// Outcomes of jobs that are stored.
         public var outcomes: Int?
+        /// As many are stored at most; nil of an earlier server.
+        public var maximumOutcomes: Int?
         /// When the whole WAL was last copied into the database, in milliseconds since 1970; nil for not since the start.
         public var checkpointedAt: Int64?
         /// When the last backup was done, in milliseconds since 1970, also before the start; nil for none.
@@ -249,6 +251,8 @@ public struct Statistics: Sendable, Hashable, Codable {
     public var objects: Objects
     /// Rejected records by entity; nil of an earlier server.
     public var rejects: [String: Int]?
+    /// What warnings of jobs counted, by entity and code, such as `extraKey`. Nil from a server that does not say it.
+    public var warnings: [String: [String: Int]]?
     /// Operations whose records were applied one after the other, and not as sets, by the reason; nil of an earlier server.
     public var interpreted: [String: Int]?
     /// Transactions.
@@ -288,9 +292,8 @@ public struct Statistics: Sendable, Hashable, Codable {
 
     private enum CodingKeys: String, CodingKey {
         case jobs, failures, objects, commits, batches, queues, latencyMicroseconds, store, wal, subscriptions, journal
-        case log, memory, uptimeMilliseconds, paused, rejects, interpreted, lastMinute, histograms, draining, server,
-            lastReload,
-            connections
+        case log, memory, uptimeMilliseconds, paused, rejects, warnings, interpreted, lastMinute, histograms, draining
+        case server, lastReload, connections
     }
 
     package init(json: [UInt8]) throws {

@@ -211,7 +211,7 @@ extension Coordinator {
             writer.member("bytes", memory.total)
             writer.member("oldestMilliseconds", oldest.map { max(0, now - $0) / 1_000 } ?? 0)
         }
-        counters.writeStore(at: storePath, to: &writer)
+        counters.writeStore(at: storePath, keeping: retention.count, to: &writer)
         if let history = counters.facts.history, let log { write(log, history, counters, to: &writer) }
         writer.key("latencyMicroseconds")
         counters.latencies.write(to: &writer, isJournaled: log != nil)

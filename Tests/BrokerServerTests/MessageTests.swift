@@ -132,9 +132,11 @@ import Testing
     }
 
     @Test func `stats and model are answered`() throws {
-        _ = try client.ask(#"{"entity": "Department", "json": {"id": 1}}"#)
+        _ = try client.ask(#"{"entity": "Department", "json": [{"id": 1, "x": 1}, {"id": 1, "x": 2}]}"#)
         let stats = try client.ask(#"{"type": "stats"}"#)
         #expect(stats["jobs.completed"] == "1")
+        #expect(stats["warnings.Department.unknownKey"] == "2", "\(stats.text)")
+        #expect(stats["store.maximumOutcomes"] == "1000000", "\(stats.text)")
         #expect(stats["jobs.inFlight"] == "0")
         #expect(stats["objects.inserted"] == "1")
         #expect(stats["memory.residentBytes"].flatMap { Int($0) } ?? 0 > 0)

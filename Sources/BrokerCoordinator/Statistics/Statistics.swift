@@ -14,6 +14,8 @@ final class Statistics: Sendable {
         private(set) var totals = RecentJobs.Slot.Counts()
         /// Rejected records by entity: as many as the models have had since the start.
         var rejects: [String: Int] = [:]
+        /// What warnings count, by their entities and codes.
+        var warnings: [String: [Warning.Code: Int]] = [:]
         /// Steps whose records were applied one after the other, by the reason.
         var interpreted: [InterpretationReason: Int] = [:]
         var latencies = Latencies()
@@ -416,7 +418,11 @@ extension Statistics.Counters {
             case .duplicate: slot.duplicates += 1
             case .completed(let outcome):
                 slot.completed += 1
-                if !job.facts.isDryRun { note(outcome.changes, &slot.objects) }
+                guard !job.facts.isDryRun else { break }
+                note(outcome.changes, &slot.objects)
+                for warning in outcome.warnings {
+                    warnings[warning.entity, default: [:]][warning.code, default: 0] += warning.count
+                }
             }
             let times = job.times(committedAt)
             note(times)

@@ -38,6 +38,15 @@ extension Statistics.Counters {
         writer.object("rejects") { writer in
             for (entity, count) in rejects.sorted(by: { $0.key < $1.key }) { writer.member(entity, count) }
         }
+        writer.object("warnings") { writer in
+            for (entity, counts) in warnings.sorted(by: { $0.key < $1.key }) {
+                writer.object(entity) { writer in
+                    for (code, count) in counts.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
+                        writer.member(code.rawValue, count)
+                    }
+                }
+            }
+        }
         writer.object("interpreted") { writer in
             for reason in InterpretationReason.allCases {
                 if let count = interpreted[reason] { writer.member(reason.rawValue, count) }
@@ -45,7 +54,7 @@ extension Statistics.Counters {
         }
     }
 
-    func writeStore(at storePath: String, to writer: inout JSONWriter) {
+    func writeStore(at storePath: String, keeping outcomes: Int, to writer: inout JSONWriter) {
         writer.object("store") { writer in
             writer.member("state", store.name)
             if let cause = store.cause {
@@ -58,6 +67,7 @@ extension Statistics.Counters {
                 writer.member("freeDiskBytes", UInt64(system.f_bavail) * UInt64(system.f_frsize))
             }
             writer.member("outcomes", facts.outcomes)
+            writer.member("maximumOutcomes", outcomes)
             if let time = facts.wal.checkpointedAt { writer.member("checkpointedAt", time) }
             if let time = backedUpAt { writer.member("backedUpAt", time) }
         }
