@@ -17,7 +17,7 @@ import Testing
             "street": {"type": "string", "key": "geo.address.street"},
             "soft": {"type": "integer64", "onInvalid": "skip"},
             "firm": {"type": "integer64", "optional": false, "default": 1}}, "relationships": {
-            "owner": {"entity": "Person"}}},
+            "owner": {"entity": "Person"}, "next": {"entity": "Item"}}},
           "Person": {"identity": "name", "extra": true, "modified": "age", "tombstone": "gone == true", "attributes": {
             "name": "string", "age": "integer64", "gone": "boolean", "size": "integer64"}},
           "Line": {"extra": true, "attributes": {"text": "string"}},
@@ -110,6 +110,7 @@ import Testing
             # identities, and what decides about a record, are never stored there; nor required values
             {"Item": {"id": "x"}} => invalidValue /Item/id
             {"Item": {"id": "001"}} => invalidValue /Item/id
+            {"Item": {"id": 1, "next": "02"}} => invalidValue /Item/next
             {"Item": {"id": 1, "firm": "x"}} => invalidValue /Item/firm
             {"Item": {"id": 1, "firm": "07"}} => invalidValue /Item/firm
             {"Person": {"name": "Ann", "age": "old"}} => invalidValue /Person/age

@@ -155,6 +155,10 @@ extension StagingContext {
         let cell: Cell
         do throws(ValueFault) {
             cell = try entity.attributes[column].converter.convert(key: meant, arena: &arena)
+            // As in a record of the entity: another text would be another object.
+            if entity.extraColumn >= 0, arena.isInexact || arena.isPadded {
+                throw entity.attributes[column].converter.inexactness(of: value)
+            }
         } catch {
             throw invalid(error, value, column, entity)
         }
