@@ -56,6 +56,14 @@ import Testing
                 #"{"name": "x", "a": 1, "b": 2, "c": 3, "d": 4, "geo": {"features": [{"a": 1}, {"a": 2}]}, "e": []}"#,
                 nil
             ),
+            (
+                #"{"capital": "x", "a": 1, "b": 2, "c": 3, "d": 4, "geo": {"features": [{"a": 1}, {"a": 2}]}, "e": []}"#,
+                nil
+            ),
+            (
+                #"{"took": 1, "page": 2, "per_page": 3, "total": 4, "next": 5, "limit": 6, "hits": {"hits": [{"a": 1}]}}"#,
+                "/hits/hits"
+            ),
             (#"[{"things": [{"a": 1}]}]"#, nil),
         ] as [(String, String?)])
     func `the records of an envelope are found`(json: String, expected: String?) throws {

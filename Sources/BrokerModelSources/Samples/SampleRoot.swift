@@ -142,6 +142,8 @@ package struct SampleRoot {
             return
         }
         if Self.hasName(value) { candidates.removeAll { $0.keys.count > 1 || !Self.envelopes.contains($0.keys[0]) } }
+        // Beside a list far below, an object with much of its own is a record.
+        if Self.ownKeys(of: value) > Self.recordKeys { candidates.removeAll { $0.keys.count > 1 } }
         let enveloped = candidates.filter {
             let key = $0.keys[$0.keys.count - 1]
             return Self.envelopes.contains(key) || isXML && Self.elements.contains(key)
@@ -282,6 +284,13 @@ package struct SampleRoot {
     private static func hasName(_ value: JSONValue) -> Bool {
         let keys = value.members.prefix(mostKeys).map { EntityName.words($0.key.string ?? "") }
         return keys.count >= recordKeys && (keys.contains("name") || keys.contains("title"))
+    }
+
+    /// The keys that say nothing about pages.
+    private static func ownKeys(of value: JSONValue) -> Int {
+        value.members.prefix(mostKeys).reduce(0) { count, member in
+            count + (pageWords.contains(EntityName.words(member.key.string ?? "")) ? 0 : 1)
+        }
     }
 
     private static let recordKeys = 6
