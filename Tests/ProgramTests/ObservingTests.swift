@@ -303,6 +303,8 @@ import Testing
         func failed(_ filter: String...) throws -> Bool {
             try broker(programs, ["jobs"] + filter).output.contains(" bad-1  invalidValue")
         }
+        let shown = try broker(programs, ["jobs", "show", "bad-1"])
+        #expect(shown.status == 1 && shown.complaints.contains("invalidValue"), "\(shown)")
         let user = String(getuid())
         #expect(try failed("--since", "1h", "--user", user, "--code", "invalidValue"))
         #expect(try failed("--failed", "--since", "2026-03-01T12:00:00Z") && failed("--user", "4294967295") == false)

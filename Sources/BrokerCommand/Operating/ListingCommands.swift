@@ -11,7 +11,54 @@ import Glibc
 
 struct JobsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "jobs", abstract: "Lists the jobs that run, the last ones that failed, and the last slow ones.",
+        commandName: "jobs", abstract: "Lists the jobs that run, failed or were slow, or shows one.",
+        subcommands: [JobsListCommand.self, JobsShowCommand.self], defaultSubcommand: JobsListCommand.self)
+}
+
+struct JobsShowCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "show",
+        abstract: "Shows one job: its stage while it runs, then its outcome and the stages of a slow one.",
+        discussion: "The exit status is that of `broker await`. For example: broker jobs show emp-1")
+
+    @OptionGroup var connection: ConnectionOptions
+
+    @Argument(help: "The job's id.") var id: String
+
+    func run() async throws {
+        var lines: [String] = []
+        let completion = try await connection.connected("broker jobs") { broker -> Completion? in
+            if !connection.isLocal {
+                let message = JobsMessage(lists: [.running, .slow], limit: JobsMessage.limits.upperBound)
+                let document = try JSONDocument(fast: JSONText(copying: try await broker.jobs(message).bytes))
+                lines = withExtendedLifetime(document) {
+                    message.lists.flatMap { list in JobLists.lines(of: list, in: document.root, nil, only: id) }
+                }
+                let isRunning = withExtendedLifetime(document) {
+                    document.root["running"]?.elements.contains { $0["id"]?.string == id } ?? false
+                }
+                if isRunning { return nil }
+            }
+            do {
+                return try await broker.await(JobID(id))
+            } catch {
+                for line in lines { try Program.say(line) }
+                let failure = CommandFailure(error)
+                throw CommandFailure(failure.status, "\(failure)\(CancelCommand.hint(for: id, error))")
+            }
+        }
+        for line in lines { try Program.say(line) }
+        guard let completion else { return }
+        var summary = SubmissionSummary()
+        summary.add(completion, records: 0) { .message(ofJob: id, path: $0) }
+        try summary.say(countsRecords: false)
+        if summary.rejectedCount > 0 { throw CommandFailure(.rejected) }
+    }
+}
+
+struct JobsListCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "list", abstract: "Lists the jobs that run, the last ones that failed, and the last slow ones.",
         discussion: """
             The list of failed jobs begins with the newest, that of running ones with the oldest, and that of slow ones with \
             the one that had the most work of its own: those below it may only have waited for it. Users see their own \
@@ -85,7 +132,10 @@ struct JobsCommand: AsyncParsableCommand {
 
 /// The lists of a `jobs` message as tables.
 private enum JobLists {
-    static func lines(of list: JobsMessage.List, in message: JSONValue, _ columns: Int?) -> [String] {
+    /// - Parameter id: of the only job that is wanted; then there is no line where it is not in the list.
+    static func lines(
+        of list: JobsMessage.List, in message: JSONValue, _ columns: Int?, only id: String? = nil
+    ) -> [String] {
         var table: TextTable
         let none: String
         let row: (JSONValue) -> [String]
@@ -104,8 +154,10 @@ private enum JobLists {
                     "user", "operations", "id",
                 ], right: Set(0...10))
         }
-        for job in message[list.rawValue]?.elements.map(\.self) ?? [] { table.add(row(job)) }
-        return table.isEmpty ? [none] : table.lines(columns: columns)
+        for job in message[list.rawValue]?.elements.map(\.self) ?? [] where id == nil || job["id"]?.string == id {
+            table.add(row(job))
+        }
+        return table.isEmpty ? id == nil ? [none] : [] : table.lines(columns: columns)
     }
 
     private static func running(_ job: JSONValue) -> [String] {
