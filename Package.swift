@@ -91,6 +91,7 @@ let package = Package(
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
         .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
         .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", from: "0.2.0"),
+        .package(url: "https://github.com/swhitty/FlyingFox", from: "0.27.1"),
     ],
     targets: [
         // C and C++ libraries.
@@ -227,6 +228,14 @@ let package = Package(
                 forPrograms("Logging", "swift-log"),
             ] + allocator,
             swiftSettings: strict + allocatorSettings),
+        // The measurements of a server and its objects as web pages, and the measurements for Prometheus, over HTTP.
+        .target(
+            name: "BrokerConsole",
+            dependencies: [
+                "Broker", "BrokerClient", "BrokerCommandLine", "BrokerFastJSON", "BrokerJSON", "BrokerWire",
+                forPrograms("FlyingFox", "FlyingFox"), forPrograms("FlyingSocks", "FlyingFox"),
+            ],
+            swiftSettings: strict),
         .executableTarget(
             name: "brokerd",
             dependencies: [
@@ -240,8 +249,9 @@ let package = Package(
         .executableTarget(
             name: "BrokerCommand",
             dependencies: [
-                "BrokerCommandLine", "BrokerFastJSON", "BrokerInput", "BrokerModelSources", "BrokerJSON", "BrokerModel",
-                "BrokerPages", "BrokerSQLite", "BrokerSchema", forReplication("BrokerReplication"),
+                "BrokerCommandLine", "BrokerConsole", "BrokerFastJSON", "BrokerInput", "BrokerModelSources",
+                "BrokerJSON",
+                "BrokerModel", "BrokerPages", "BrokerSQLite", "BrokerSchema", forReplication("BrokerReplication"),
                 "BrokerWire", "BrokerStaging", "BrokerStore", "BrokerCoordinator", "BrokerServer", "Broker",
                 "BrokerClient",
                 forPrograms("ArgumentParser", "swift-argument-parser"),
@@ -269,6 +279,7 @@ let package = Package(
         tests("BrokerJSON", also: ["BrokerFastJSON"]),
         tests("BrokerInput", also: ["BrokerJSON", "CLZ4", "CZlib"]),
         tests("BrokerPages", also: ["BrokerInput"]),
+        tests("BrokerConsole", also: ["Broker", "BrokerClient", "BrokerJSON"]),
         tests("BrokerModel", also: ["BrokerJSON"]),
         tests("BrokerWire", also: ["Broker", "BrokerJSON"]),
         tests("Broker", also: ["BrokerJSON", "BrokerWire"]),
@@ -350,8 +361,9 @@ let package = Package(
             name: "ProgramTests",
             dependencies: [
                 "brokerd", "BrokerCommand", "brokerload", "Embedding", "Handling", "CrashTest", "BrokerEmbedded",
-                "Broker", "BrokerClient", "BrokerCommandLine", "BrokerJSON", "BrokerModel", "BrokerWire", "CSQLite",
-                "TestSupport",
+                "Broker", "BrokerClient", "BrokerCommandLine", "BrokerConsole", "BrokerJSON", "BrokerModel",
+                "BrokerWire",
+                "CSQLite", "TestSupport",
                 forPrograms("Logging", "swift-log"), forPrograms("ServiceLifecycle", "swift-service-lifecycle"),
             ],
             swiftSettings: strict),

@@ -284,6 +284,8 @@ public struct Statistics: Sendable, Hashable, Codable {
     public var lastReload: Reload?
     /// The server's name and version; nil of an embedded broker.
     public var server: String?
+    /// The path of the database's file; nil of an embedded broker, of a store that a command opens itself, and of an earlier server.
+    public var storeFile: String?
     /// Nil of an embedded broker.
     public var connections: Connections?
     /// The whole message, with what a newer server adds to it.
@@ -293,7 +295,7 @@ public struct Statistics: Sendable, Hashable, Codable {
     private enum CodingKeys: String, CodingKey {
         case jobs, failures, objects, commits, batches, queues, latencyMicroseconds, store, wal, subscriptions, journal
         case log, memory, uptimeMilliseconds, paused, rejects, warnings, interpreted, lastMinute, histograms, draining
-        case server, lastReload, connections
+        case server, lastReload, storeFile, connections
     }
 
     package init(json: [UInt8]) throws {

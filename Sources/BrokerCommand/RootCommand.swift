@@ -21,7 +21,8 @@ struct RootCommand: AsyncParsableCommand {
             CancelCommand.self,
             EntitiesCommand.self,
             JobsCommand.self, ClientsCommand.self, KickCommand.self,
-            StatsCommand.self, TopCommand.self, HealthCommand.self, PingCommand.self, AdminCommand.self,
+            StatsCommand.self, TopCommand.self, HealthCommand.self, PingCommand.self, ConsoleCommand.self,
+            ExporterCommand.self, AdminCommand.self,
             MigrateCommand.self, BackupCommand.self, RestoreCommand.self, LogCommand.self, ModelCommand.self,
             FrameCommand.self, UnframeCommand.self,
         ])

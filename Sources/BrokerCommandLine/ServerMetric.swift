@@ -173,18 +173,38 @@ package enum PrometheusText {
     /// How every text begins, of every version.
     package static let beginning = "# HELP broker_info "
 
-    package static func text(_ stats: JSONValue) -> String {
-        ServerMetric.all.map { metric in
-            let lines = metric.samples(stats).map { line(metric.name + $0.suffix, $0) }
+    /// - Parameter instance: the name of the server, which every line has beside the path of its store: two servers of one machine
+    ///   have the same metrics.
+    package static func text(_ stats: JSONValue, instance: String) -> String {
+        let server = labels(instance: instance, store: stats["storeFile"]?.string)
+        return ServerMetric.all.map { metric in
+            let lines = metric.samples(stats).map { line(metric.name + $0.suffix, server + $0.labels, $0.value) }
             guard !lines.isEmpty else { return "" }
             return "# HELP \(metric.name) \(metric.help)\n# TYPE \(metric.name) \(metric.kind.rawValue)\n"
                 + lines.joined()
         }.joined()
     }
 
-    private static func line(_ name: String, _ sample: ServerMetric.Sample) -> String {
-        let labels = sample.labels.map { "\($0.name)=\"\(escaped($0.value))\"" }.joined(separator: ",")
-        return name + (labels.isEmpty ? "" : "{\(labels)}") + " \(sample.value)\n"
+    /// Whether the server answers, for a program that asks it at each scrape.
+    ///
+    /// - Parameter store: the path of its store, if it is known.
+    package static func up(_ isUp: Bool, instance: String, store: String?) -> String {
+        "# HELP broker_up 1 while the server answers.\n# TYPE broker_up gauge\n"
+            + line("broker_up", labels(instance: instance, store: store), isUp ? "1" : "0")
+    }
+
+    /// The name of a server without another one: that of its socket's file, without what follows the first dot.
+    package static func instance(ofSocket path: String) -> String {
+        let file = path.split(separator: "/").last ?? "broker"
+        return file.split(separator: ".").first.map(String.init) ?? "broker"
+    }
+
+    private static func labels(instance: String, store: String?) -> [(name: String, value: String)] {
+        [("instance", instance)] + (store.map { [("store", $0)] } ?? [])
+    }
+
+    private static func line(_ name: String, _ labels: [(name: String, value: String)], _ value: String) -> String {
+        "\(name){\(labels.map { "\($0.name)=\"\(escaped($0.value))\"" }.joined(separator: ","))} \(value)\n"
     }
 
     private static func escaped(_ value: String) -> String {

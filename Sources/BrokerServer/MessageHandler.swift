@@ -162,6 +162,7 @@ final class MessageHandler: Sendable {
     /// Writes the members of the `stats` message.
     func writeStatistics(to writer: inout JSONWriter) {
         writer.member("server", options.serverName)
+        writer.member("storeFile", options.storeFile)
         coordinator.writeStatistics(to: &writer)
         writer.object("connections") { writer in
             writer.member("open", connectionCount.value)

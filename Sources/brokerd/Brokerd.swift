@@ -127,7 +127,9 @@ struct Brokerd: AsyncParsableCommand {
         let service = ServiceNotifier(Self.environment, logger)
         let plan = try ModelFile(model).plan()
         var options = try serverOptions(passed)
-        let metrics = try observing.metricsFile.map { try MetricsFile($0, besideStore: store, logger) }
+        let metrics = try observing.metricsFile.map {
+            try MetricsFile($0, besideStore: store, instance: observing.instance(of: options.socketPath), logger)
+        }
         defer { metrics?.end() }
         if passed == nil, let path = options.socketPath {
             try BrokerServer.claimSocket(path, access: options.socketAccess)

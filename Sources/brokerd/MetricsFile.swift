@@ -14,6 +14,7 @@ final class MetricsFile: Sendable {
 
     private let path: String
     private let store: String
+    private let instance: String
     private let logger: Logger
     private let queue = DispatchQueue(label: "metrics")
     /// Whether the last attempt failed. Touched on the queue alone.
@@ -21,10 +22,12 @@ final class MetricsFile: Sendable {
     // Set once, before the first tick.
     nonisolated(unsafe) private var timer: (any DispatchSourceTimer)?
 
+    /// - Parameter instance: the server's name in the measurements.
     /// - Throws: when the file could not be written. It is not touched before ``begin(_:)``: it may be another server's.
-    init(_ path: String, besideStore store: String, _ logger: Logger) throws {
+    init(_ path: String, besideStore store: String, instance: String, _ logger: Logger) throws {
         self.path = path
         self.store = store
+        self.instance = instance
         self.logger = logger
         if let cause = obstacle(at: path) { throw CommandFailure(Self.failure(path, cause)) }
     }
@@ -83,7 +86,7 @@ final class MetricsFile: Sendable {
 
     private func write(_ statistics: [UInt8]) {
         let document = try? JSONDocument(parsing: JSONText(copying: statistics))
-        guard let text = document?.withRoot({ PrometheusText.text($0) }) else { return }
+        guard let text = document?.withRoot({ PrometheusText.text($0, instance: instance) }) else { return }
         let cause = replace(with: Array(text.utf8))
         if let cause, !hasFailed {
             logger.warning("The measurements cannot be written.", metadata: ["file": "\(path)", "cause": "\(cause)"])

@@ -111,6 +111,11 @@ struct ObservingOptions: ParsableArguments {
             """, valueName: "file"), completion: .file())
     var metricsFile: String?
 
+    @Option(help: .value("name", "The server's name in these measurements. Default: that of the socket's file."))
+    var instance: String?
+
+    func instance(of socket: String?) -> String { instance ?? PrometheusText.instance(ofSocket: socket ?? "") }
+
     var format: LogFormat { logFormat ?? .detected }
 
     /// Nil when slow jobs are not logged.

@@ -1,4 +1,5 @@
 import Broker
+import BrokerConsole
 import BrokerCoordinator
 import BrokerJSON
 import BrokerStore
@@ -65,7 +66,7 @@ import Testing
     @Test func `each metric is in the text once, with its help and type, and in the table of the page`() throws {
         let document = try Self.stats()
         let lines = withExtendedLifetime(document) {
-            PrometheusText.text(document.root).split(separator: "\n").map(String.init)
+            PrometheusText.text(document.root, instance: "main").split(separator: "\n").map(String.init)
         }
         let page = try Repository.text(of: "protocol/running.md")
         let named = page.matches(of: /(?m)^\| `(broker_\w+)` \| (\w+) \|/).map { "\($0.1) \($0.2)" }
@@ -75,25 +76,34 @@ import Testing
             #expect(lines.count { $0 == "# HELP \(metric.name) \(metric.help)" } == 1)
             #expect(metric.name.hasSuffix("_total") == (metric.kind == .counter), "\(metric.name)")
         }
+        let server = #"instance="main",store="/var/lib/broker/store.sqlite""#
         for line in [
             #"broker_info{server="broker"} 1"#, #"broker_store_state{state="waiting"} 1"#,
             #"broker_job_failures_total{code="storeFull"} 1"#, #"broker_rejected_records_total{entity="Employee"} 4"#,
             #"broker_interpreted_operations_total{reason="tombstone"} 2"#,
-            "broker_oldest_job_age_seconds 0.14", "broker_last_checkpoint_timestamp_seconds 1772366400.123",
+            #"broker_oldest_job_age_seconds{} 0.14"#,
+            #"broker_last_checkpoint_timestamp_seconds{} 1772366400.123"#,
             #"broker_job_duration_seconds_bucket{le="0.0001"} 119"#,
             #"broker_job_stage_duration_seconds_bucket{stage="queued",le="+Inf"} 1195"#,
-            "broker_job_duration_seconds_sum 4.103", "broker_job_duration_seconds_count 1195",
-        ] { #expect(lines.contains(line), "\(line)") }
+            #"broker_job_duration_seconds_sum{} 4.103"#, #"broker_job_duration_seconds_count{} 1195"#,
+        ] {
+            let brace = try #require(line.firstIndex(of: "{"))
+            let rest = line[line.index(after: brace)...]
+            #expect(lines.contains(line[...brace] + server + (rest.hasPrefix("}") ? "" : ",") + rest), "\(line)")
+        }
         let labels = try JSONDocument(parsing: JSONText(copying: Array(##"{"server": "a\"b\\c\nd"}"##.utf8)))
         #expect(
-            withExtendedLifetime(labels) { PrometheusText.text(labels.root) }
-                .contains(#"broker_info{server="a\"b\\c\nd"} 1"#))
+            withExtendedLifetime(labels) { PrometheusText.text(labels.root, instance: "main") }
+                .contains(#"broker_info{instance="main",server="a\"b\\c\nd"} 1"#))
+        let names = ["/run/broker/orders.sock", "broker.sock", "orders", "a/b.c.sock", ""].map(PrometheusText.instance)
+        #expect(names == ["orders", "broker", "orders", "b", "broker"])
     }
 
     @Test func `the alerts and the dashboard name metrics that there are`() throws {
         let document = try Self.stats()
-        let text = withExtendedLifetime(document) { PrometheusText.text(document.root) }
-        let known = Set(text.matches(of: /(?m)^(broker_\w+)/).map { String($0.1) })
+        let text = withExtendedLifetime(document) { PrometheusText.text(document.root, instance: "main") }
+        let up = PrometheusText.up(true, instance: "main", store: nil)
+        let known = Set((up + text).matches(of: /(?m)^(broker_\w+)/).map { String($0.1) })
         let alerts = try Repository.text(of: "protocol/operations/alerts.yml")
         let dashboard = try Repository.text(of: "protocol/operations/dashboard.json")
         _ = try #require(try JSONSerialization.jsonObject(with: Data(dashboard.utf8)) as? [String: Any])
@@ -104,7 +114,9 @@ import Testing
         }
         // The states and labels in them are those of the text.
         for match in (alerts + dashboard).matches(of: /(broker_\w+)\{[^}]*state=\\?"(\w+)\\?"/) {
-            #expect(text.contains(#"\#(match.1){state="\#(match.2)"}"#))
+            #expect(
+                text.contains(#"\#(match.1){instance="main",store="/var/lib/broker/store.sqlite",state="\#(match.2)"}"#)
+            )
         }
     }
 
@@ -117,7 +129,7 @@ import Testing
     func `promtool finds no fault in the alerts and in the text`() throws {
         let programs = try Programs()
         let document = try Self.stats()
-        let text = withExtendedLifetime(document) { PrometheusText.text(document.root) }
+        let text = withExtendedLifetime(document) { PrometheusText.text(document.root, instance: "main") }
         for (line, input) in [
             ("promtool check rules '\(Repository.path(of: "protocol/operations/alerts.yml"))'", ""),
             ("promtool check metrics", text),
@@ -125,6 +137,43 @@ import Testing
             let result = try programs.shell(line, input: input)
             #expect(result.status == 0 && result.complaints.isEmpty, "\(line): \(result)")
         }
+    }
+
+    @Test(.enabled(if: hasPromtool, "takes promtool, of the Debian package prometheus"))
+    func `each alert is about the server that it concerns, also beside another one`() throws {
+        let programs = try Programs()
+        let rules = Repository.path(of: "protocol/operations/alerts.yml")
+        func series(_ instance: String, gone: Bool = false, slow: Bool = false) -> String {
+            let labels = #"instance="\#(instance)",store="/\#(instance).sqlite""#
+            return """
+                      - {series: 'broker_info{\(labels)}', values: '\(gone ? "1x5 _x60" : "1x65")'}
+                      - {series: 'broker_up{\(labels)}', values: '\(gone ? "1x5 0x60" : "1x65")'}
+                      - {series: 'broker_job_duration_seconds_bucket{\(labels),le="1"}', values: '\(slow ? "0x65" : "0+9x65")'}
+                      - {series: 'broker_job_duration_seconds_bucket{\(labels),le="30"}', values: '0+9x65'}
+                      - {series: 'broker_job_duration_seconds_bucket{\(labels),le="+Inf"}', values: '0+9x65'}
+
+                """
+        }
+        func expected(_ alert: String, _ instance: String) -> String {
+            #"          - {labels: '{alertname="\#(alert)",instance="\#(instance)",store="/\#(instance).sqlite"}', value: 1}"#
+        }
+        let tests = """
+            rule_files: ['\(rules)']
+            tests:
+              - interval: 1m
+                input_series:
+            \(series("a", slow: true))\(series("b", gone: true))
+                promql_expr_test:
+                  - expr: count by (alertname, instance, store) (ALERTS{alertstate="firing",alertname!="BrokerMeasurementsStale"})
+                    eval_time: 50m
+                    exp_samples:
+            \(expected("BrokerAbsent", "b"))
+            \(expected("BrokerDown", "b"))
+            \(expected("BrokerSlow", "a"))
+            """
+        try programs.write(tests, to: "rules.yml")
+        let result = try programs.shell("promtool test rules rules.yml")
+        #expect(result.status == 0, "\(result)")
     }
 
     // MARK: - Health and top
@@ -217,9 +266,12 @@ import Testing
     @Test func `a refused reload is in the state, the counters and the metrics until one succeeds`() throws {
         let programs = try Programs()
         _ = try programs.startServer()
-        let metric = "\nbroker_config_last_reload_successful "
-        func metrics() throws -> String { try broker(programs, ["stats", "--format", "prometheus"]).output }
-        #expect(try metrics().contains(metric + "1\n"))
+        func isReloaded(_ value: String) throws -> Bool {
+            let store = URL(fileURLWithPath: programs.path("store.sqlite")).resolvingSymlinksInPath().path
+            return try broker(programs, ["stats", "--format", "prometheus", "--instance", "main"]).output.contains(
+                "\nbroker_config_last_reload_successful{instance=\"main\",store=\"\(store)\"} \(value)\n")
+        }
+        #expect(try isReloaded("1"))
         #expect(try !broker(programs, ["stats", "--json"]).output.contains("lastReload"))
         try programs.write("{}", to: "model.json")
         #expect(try broker(programs, ["admin", "reload"]).status == 1)
@@ -229,12 +281,12 @@ import Testing
         #expect(
             line.hasPrefix("degraded: ") && line.contains("the next start would fail") && line.contains("model.json"))
         #expect(try broker(programs, ["stats", "--json"]).output.contains(#""successful":false,"reason":"The model "#))
-        #expect(try metrics().contains(metric + "0\n"))
+        #expect(try isReloaded("0"))
         #expect(try broker(programs, ["submit", "--entity", "Employee"], input: #"{"id": 1}"#).status == 0)
         try programs.write(Programs.model, to: "model.json")
         #expect(try broker(programs, ["admin", "reload"]).status == 0)
         #expect(try broker(programs, ["health"]).status == 0)
-        #expect(try metrics().contains(metric + "1\n"))
+        #expect(try isReloaded("1"))
     }
 
     @Test func `a store that has no room for a job is full in the state, though smaller jobs are stored`() throws {
@@ -279,7 +331,7 @@ import Testing
         let log = programs.path("log")
         try programs.write("", to: "log")
         let server = try programs.startServer(
-            ["--log-format", "json", "--slow-job", "1ms", "--metrics-file", "broker.prom"],
+            ["--log-format", "json", "--slow-job", "1ms", "--metrics-file", "broker.prom", "--instance", "main"],
             complaints: try #require(FileHandle(forWritingAtPath: log)))
         let ping = try broker(programs, ["ping"])
         #expect(ping.status == 0 && ping.output.contains(" answered in "), "\(ping.complaints)")
@@ -297,9 +349,10 @@ import Testing
             jobs.output.contains("No job is running.") && jobs.output.contains(" bad-1  invalidValue at /json/0/id: "),
             "\(jobs.output)")
         let text = try broker(programs, ["stats", "--format", "prometheus"])
-        #expect(text.output.contains("\nbroker_jobs_completed_total 1\n"))
+        #expect(text.output.contains(/\nbroker_jobs_completed_total\{instance="broker",store="[^"]+"\} 1\n/))
         let file = try String(contentsOfFile: programs.path("broker.prom"), encoding: .utf8)
         #expect(file.contains("# TYPE broker_job_duration_seconds histogram\n"))
+        #expect(file.contains(/\nbroker_jobs_failed_total\{instance="main",store="[^"]+"\}/))
         func failed(_ filter: String...) throws -> Bool {
             try broker(programs, ["jobs"] + filter).output.contains(" bad-1  invalidValue")
         }
@@ -391,7 +444,7 @@ import Testing
         // A start that is refused because the store is taken leaves the file of the server that has it.
         #expect(try brokerd("broker.prom", check: false).status == 1)
         let text = try String(contentsOfFile: programs.path("broker.prom"), encoding: .utf8)
-        #expect(text.contains("\nbroker_config_last_reload_successful 1\n"))
+        #expect(text.contains(/\nbroker_config_last_reload_successful\{instance="broker",store="[^"]+"\} 1\n/))
         try programs.write("mine", to: "broker.prom")
         server.terminate()
         server.waitUntilExit()

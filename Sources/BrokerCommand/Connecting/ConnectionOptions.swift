@@ -174,6 +174,17 @@ struct ConnectionOptions: ParsableArguments {
                 + "of another program's database, or of sample records.")
     }
 
+    /// A client of the server of `--socket`, for a program that outlives servers: it connects when something is asked, and says soon
+    /// that there is none.
+    func lazyClient(_ name: String) -> BrokerClient {
+        var options = BrokerClientConfiguration(name: name)
+        options.answerTimeout = timeout?.duration ?? .seconds(5)
+        options.reconnectDeadline = .seconds(2)
+        options.connectTimeout = .seconds(2)
+        options.waitsForServer = false
+        return BrokerClient(.unixSocket(Self.path(ofSocket: socket)), configuration: options)
+    }
+
     private func connect(_ options: BrokerClientConfiguration, needsServer: Bool) async throws -> BrokerClient {
         do {
             return try await BrokerClient.connect(to: .unixSocket(Self.path(ofSocket: socket)), configuration: options)

@@ -4,13 +4,7 @@ import BrokerJSON
 import BrokerWire
 import Glibc
 
-/// The users of this machine, by number.
-enum UserName {
-    /// The name, or the number where the machine has no name for it.
-    static func text(_ number: UInt32) -> String {
-        getpwuid(number).map { String(cString: $0.pointee.pw_name) } ?? "\(number)"
-    }
-
+extension UserName {
     /// - Parameter user: a name or a number, of the option `--user`.
     static func number(_ user: String) throws -> UInt32 {
         guard let number = UInt32(user) ?? getpwnam(user)?.pointee.pw_uid else {
@@ -55,12 +49,11 @@ struct ClientsCommand: AsyncParsableCommand {
 
     private static func row(_ client: JSONValue) -> [String] {
         func number(_ key: String) -> Int { Int(client[key]?.int64 ?? 0) }
-        let user = UInt32(clamping: number("user"))
         let error = client["error"].map { error in
             "\(error["code"]?.string ?? ""): \(error["message"]?.string ?? "")"
         }
         return [
-            "\(number("connection"))", UserName.text(user), "\(number("process"))",
+            "\(number("connection"))", UserName.text(of: Int64(number("user"))), "\(number("process"))",
             ShortText.moment(milliseconds: Int64(number("connectedAt"))),
             "\(number("jobs"))", "\(number("failed"))", "\(number("inFlight"))",
             ShortText.bytes(number("receivedBytes")), ShortText.bytes(number("unreadBytes")),

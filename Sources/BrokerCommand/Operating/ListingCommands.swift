@@ -191,9 +191,7 @@ private enum JobLists {
 
     private static func sequence(_ job: JSONValue) -> String { job["sequence"]?.int64.map { "\($0)" } ?? "-" }
 
-    private static func user(_ job: JSONValue) -> String {
-        job["user"]?.int64.map { UserName.text(UInt32(clamping: $0)) } ?? "-"
-    }
+    private static func user(_ job: JSONValue) -> String { job["user"]?.int64.map(UserName.text) ?? "-" }
 }
 
 /// A moment: given as such, or as a time before now.

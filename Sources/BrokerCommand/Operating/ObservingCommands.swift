@@ -2,6 +2,7 @@ import ArgumentParser
 import Broker
 import BrokerClient
 import BrokerCommandLine
+import BrokerConsole
 import BrokerFastJSON
 import BrokerJSON
 import Dispatch
@@ -296,12 +297,15 @@ struct StatsCommand: AsyncParsableCommand {
     @Flag(help: "The same as --format json.")
     var json = false
 
+    @OptionGroup var instance: InstanceOption
+
     func run() async throws {
         let answer = try await connection.connected("broker stats") { try await $0.statistics().json }
         if json || format == .json { return try Program.write(answer.description) }
         try JSONDocument(fast: JSONText(copying: answer.bytes)).withRoot { root in
             if format == .prometheus {
-                return try StandardOutput.write(Array(PrometheusText.text(root).utf8))
+                let instance = instance.name(for: connection)
+                return try StandardOutput.write(Array(PrometheusText.text(root, instance: instance).utf8))
             }
             for line in lines(of: root, "") { try Program.say(line) }
         }
@@ -351,82 +355,6 @@ struct HealthCommand: AsyncParsableCommand {
         } catch {
             return Health(.failed, "\(error)")
         }
-    }
-}
-
-/// The state of a server, for people and for programs that watch it.
-struct Health {
-    enum State: String {
-        case serving, degraded, waiting, paused, stopping, halted, failed, unreachable
-    }
-
-    let state: State
-    let cause: String?
-    private var statistics: Statistics?
-
-    init(_ state: State, _ cause: String?) {
-        self.state = state
-        self.cause = cause
-    }
-
-    init(_ statistics: Statistics) {
-        self.statistics = statistics
-        // A store that takes nothing is the worse of two states.
-        switch statistics.store.state {
-        case .failed: (state, cause) = (.failed, statistics.store.cause)
-        case .halted: (state, cause) = (.halted, statistics.store.cause)
-        case .waiting: (state, cause) = (.waiting, statistics.store.cause)
-        default:
-            if statistics.draining == true {
-                (state, cause) = (.stopping, "New jobs are refused, and those before are finished.")
-            } else if statistics.paused {
-                (state, cause) = (.paused, "Jobs are accepted and not merged until `broker admin resume`.")
-            } else if let reload = statistics.lastReload, !reload.successful {
-                (state, cause) = (
-                    .degraded,
-                    "The last reload was refused, and the next start would fail, too; the earlier model is in effect: "
-                        + (reload.reason ?? "")
-                )
-            } else {
-                (state, cause) = (.serving, nil)
-            }
-        }
-    }
-
-    var status: ExitStatus {
-        switch state {
-        case .serving: .success
-        case .degraded: .degraded
-        case .waiting: .waiting
-        case .paused, .stopping: .paused
-        case .failed, .halted: .failed
-        case .unreachable: .cannotConnect
-        }
-    }
-
-    var line: String {
-        var facts: [String] = []
-        if let statistics {
-            if let uptime = statistics.uptimeMilliseconds { facts.append("up \(ShortText.time(milliseconds: uptime))") }
-            facts.append("\(statistics.jobs.inFlight) in flight")
-            if let oldest = statistics.queues.oldestMilliseconds, statistics.jobs.inFlight > 0 {
-                facts.append("the oldest for \(ShortText.time(milliseconds: oldest))")
-            }
-        }
-        let shown = facts.joined(separator: ", ")
-        guard let cause else { return "\(state.rawValue): \(shown)" }
-        return "\(state.rawValue): \(cause)" + (facts.isEmpty ? "" : " (\(shown))")
-    }
-
-    func write(to writer: inout JSONWriter) {
-        writer.member("state", state.rawValue)
-        writer.member("status", status.rawValue)
-        writer.member("cause", cause)
-        guard let statistics else { return }
-        writer.member("server", statistics.server)
-        writer.member("inFlight", statistics.jobs.inFlight)
-        writer.member("uptimeMilliseconds", statistics.uptimeMilliseconds)
-        writer.member("oldestMilliseconds", statistics.queues.oldestMilliseconds)
     }
 }
 

@@ -1,0 +1,216 @@
+import Broker
+package import BrokerClient
+import Glibc
+
+/// A server or a store as web pages, for one user on this machine.
+package struct Console: Sendable {
+    private let client: BrokerClient
+    private let hasServer: Bool
+    private let frame: Frame
+    private let forms: Forms?
+    private let gate = Gate()
+    private let watcher: Watcher
+    private let feed: FeedLog
+    private let broadcast = Broadcast()
+
+    /// - Parameters:
+    ///   - subject: the socket or the store, for the pages.
+    ///   - hasServer: false where a command has opened the store itself, so that there is nothing to watch.
+    ///   - mayWrite: pages have forms that change something.
+    package init(_ client: BrokerClient, subject: String, hasServer: Bool, mayWrite: Bool) {
+        self.client = client
+        self.hasServer = hasServer
+        frame = Frame(subject: subject)
+        forms = mayWrite ? Forms(token: gate.formToken) : nil
+        watcher = Watcher(client)
+        feed = FeedLog(client)
+    }
+
+    /// Serves until the task is cancelled.
+    package func run(
+        on address: ListenAddress, whenReady: @escaping @Sendable (_ address: String) async throws -> Void
+    ) async throws {
+        if hasServer { await watcher.sample() }
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            if hasServer {
+                group.addTask { await watch() }
+                group.addTask { await feed.run { time(nil) } }
+                group.addTask { await sendFeed() }
+            }
+            group.addTask {
+                try await HTTPService(address) { await answer(to: $0) }.run { authority in
+                    gate.open(authority)
+                    try await whenReady(gate.address)
+                }
+            }
+            defer { group.cancelAll() }
+            try await group.next()
+        }
+    }
+
+    /// One request to the server for all pages that show it.
+    private func watch() async {
+        while !Task.isCancelled {
+            try? await Task.sleep(for: Watcher.interval)
+            await watcher.sample()
+            if await broadcast.hasListeners(.now) { await broadcast.send(now(), to: .now) }
+            if await broadcast.hasListeners(.jobs) { await broadcast.send(jobs(nil), to: .jobs) }
+        }
+    }
+
+    /// The changed feed, each second at most; the same one now and then, so that connections that are gone are noticed.
+    private func sendFeed() async {
+        var (sent, seconds) = (0, 0)
+        while !Task.isCancelled {
+            let version = await feed.version
+            if version != sent || seconds >= 5, await broadcast.hasListeners(.feed) {
+                (sent, seconds) = (version, 0)
+                await broadcast.send(feedPage(), to: .feed)
+            }
+            seconds += 1
+            try? await Task.sleep(for: .seconds(1))
+        }
+    }
+
+    // MARK: - Requests
+
+    func answer(to request: Request) async -> Answer {
+        var answer = if let refusal = gate.answer(to: request) { refusal } else { await page(request) }
+        answer.headers += Gate.headers
+        return answer
+    }
+
+    private func page(_ request: Request) async -> Answer {
+        if let file = Assets.answer(to: request.path) { return file }
+        do {
+            return try await request.method == .post ? changed(by: request) : read(request)
+        } catch {
+            let place =
+                request.path.first.flatMap { first in Frame.Place.allCases.first { $0.link == "/" + first } } ?? .now
+            let code = (error as? BrokerError)?.code
+            let isLost = code == .cannotConnect || code == .connectionLost
+            return frame.answer(
+                "Error", at: place, status: isLost ? 503 : 500,
+                "<h1>\(isLost ? "The server does not answer" : "That did not work")</h1><p class=alert role=alert>\("\(error)")</p>"
+            )
+        }
+    }
+
+    private func read(_ request: Request) async throws -> Answer {
+        let path = request.path
+        switch path.first {
+        case nil where hasServer: return frame.answer("Now", at: .now, live: "/live/now", await now())
+        case nil: return .redirection("/data")
+        case "data": return try await data(Array(path.dropFirst()), request)
+        case "jobs", "feed", "live":
+            guard hasServer else {
+                return frame.answer(
+                    "No server", at: path[0] == "feed" ? .feed : .jobs,
+                    """
+                    <h1>There is no server</h1><p>Jobs and the feed are those of a server. Give <code>--socket</code> instead of \
+                    <code>--store</code> to see them.</p>
+                    """)
+            }
+        default: return notFound
+        }
+        switch (path[0], path.count) {
+        case ("jobs", 1):
+            let code = request["code"]
+            return frame.answer("Jobs", at: .jobs, live: code == nil ? "/live/jobs" : nil, await jobs(code))
+        case ("jobs", 2):
+            return frame.answer(path[1], at: .jobs, try await JobPage(client: client, forms: forms, id: path[1]).html())
+        case ("feed", 1): return frame.answer("Feed", at: .feed, live: "/live/feed", await feedPage())
+        case ("live", 2): return await live(path[1])
+        default: return notFound
+        }
+    }
+
+    private var notFound: Answer { frame.answer("Not found", at: nil, status: 404, "<h1>There is no such page</h1>") }
+
+    private func live(_ name: String) async -> Answer {
+        let events =
+            switch name {
+            case "now": await broadcast.listen(.now, first: now())
+            case "jobs": await broadcast.listen(.jobs, first: jobs(nil))
+            case "feed": await broadcast.listen(.feed, first: feedPage())
+            default: nil as AsyncThrowingStream<[UInt8], any Error>?
+            }
+        return events.map { Answer(.stream($0), "text/event-stream") } ?? notFound
+    }
+
+    // MARK: - Pages
+
+    private func now() async -> HTML {
+        NowPage(reading: await watcher.reading, points: await watcher.points, forms: forms).html
+    }
+
+    private func jobs(_ code: String?) async -> HTML {
+        do {
+            return try await JobsPage(client: client, forms: forms, code: code).html()
+        } catch {
+            return "<h1>Jobs</h1><p class=alert role=alert>\("\(error)")</p>"
+        }
+    }
+
+    private func feedPage() async -> HTML { FeedPage(entries: await feed.entries, fault: await feed.fault).html }
+
+    private func data(_ path: [String], _ request: Request) async throws -> Answer {
+        let model = try ShownModel(try await client.model().json)
+        guard let name = path.first else {
+            return frame.answer("Data", at: .data, await ModelPage(client: client, model: model).html())
+        }
+        guard let entity = model[name] else { return notFound }
+        if path.dropFirst() == ["object"] {
+            let key = try Self.key(request["key"])
+            let page = ObjectPage(client: client, model: model, entity: entity, key: key, forms: forms)
+            return frame.answer("\(name) \(key.shown)", at: .data, try await page.html() ?? Self.missing(entity, key))
+        }
+        var selection = Selection(entity: entity, filter: request["where"], sort: request["sort"])
+        if let relationship = request["of"].flatMap(entity.relationship) {
+            selection.related = (relationship, try Self.key(request["key"]))
+        }
+        if path.dropFirst() == ["export"], let format = request["format"].flatMap(Export.init) {
+            var answer = Answer(.stream(format.parts(selection, from: client)), format.contentType)
+            answer.headers.append(("Content-Disposition", "attachment; filename=objects.\(format.rawValue)"))
+            return answer
+        }
+        guard path.count == 1 else { return notFound }
+        let offset = request["offset"].flatMap(Int.init).map { max(0, $0) } ?? 0
+        return frame.answer(
+            name, at: .data, try await EntityPage(client: client, selection: selection, offset: offset).html())
+    }
+
+    private static func missing(_ entity: ShownModel.Entity, _ key: JSONTree) -> HTML {
+        "<h1>\(EntityPage.link(entity.name)) \(key.shown.cut(to: 120))</h1><p class=note>There is no such object, or it was deleted.</p>"
+    }
+
+    private static func key(_ text: String?) throws -> JSONTree { try JSONTree(RawJSON(text ?? "null")) }
+
+    // MARK: - Changes
+
+    private func changed(by request: Request) async throws -> Answer {
+        guard let forms else {
+            return frame.answer(
+                "Refused", at: nil, status: 403,
+                "<h1>This console only reads</h1><p>Start it with <code>--allow-write</code> to change something.</p>")
+        }
+        switch request.path {
+        case ["pause"], ["resume"]:
+            try await client.administer(request.path == ["pause"] ? .pause : .resume, timeout: .seconds(10))
+            await watcher.sample()
+            return .redirection("/")
+        case ["cancel"]:
+            let id = request.form["id"] ?? ""
+            try await client.cancel(JobID(id), timeout: .seconds(10))
+            return .redirection(URLText.link(["jobs", id]))
+        case ["delete"]:
+            let model = try ShownModel(try await client.model().json)
+            guard let entity = model[request.form["entity"] ?? ""] else { return notFound }
+            let page = DeletionPage(
+                client: client, forms: forms, entity: entity, key: try Self.key(request.form["key"]))
+            return frame.answer(
+                "Delete", at: .data, try await page.html(isConfirmed: request.form["confirmed"] == "yes"))
+        default: return notFound
+        }
+    }
+}

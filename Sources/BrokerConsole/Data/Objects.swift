@@ -1,0 +1,110 @@
+import Broker
+import BrokerClient
+
+/// Objects of one entity as a table shows them: a filter, an order, and the objects that another one is related to.
+struct Selection: Sendable {
+    let entity: ShownModel.Entity
+    /// The text of a predicate; nil for all.
+    var filter: String?
+    /// An attribute, with `-` before it for the last first.
+    var sort: String?
+    /// Only objects with this relationship to the object of that key.
+    var related: (relationship: ShownModel.Relationship, key: JSONTree)?
+
+    func query() -> Query {
+        var query = Query(entity.name)
+        query.names = .local
+        query.sort = sort.map { [$0] } ?? []
+        var formats: [String] = []
+        var arguments: [RawJSON] = []
+        if let related {
+            formats.append("\(related.relationship.isToMany ? "ANY " : "")%K == %@")
+            arguments = [RawJSON(JSONTree.string(related.relationship.name).json), RawJSON(related.key.json)]
+        }
+        if let filter { formats.append(formats.isEmpty ? filter : "(\(filter))") }
+        if !formats.isEmpty {
+            query.predicate = BrokerPredicate(formats.joined(separator: " AND "), arguments: arguments)
+        }
+        return query
+    }
+}
+
+/// An object, and the key that names it.
+struct KeyedObject: Sendable {
+    let key: JSONTree
+    let values: JSONTree
+}
+
+extension BrokerClient {
+    /// A part of the objects.
+    func page(_ selection: Selection, offset: Int, limit: Int) async throws -> (objects: [KeyedObject], hasMore: Bool) {
+        var query = selection.query()
+        query.offset = offset
+        query.limit = limit
+        // An object without an identity does not contain its key.
+        if selection.entity.hasRowKey { query.form = .dictionary }
+        let result = try await fetch(query)
+        let answer = try JSONTree(result.objects)
+        let objects =
+            selection.entity.hasRowKey
+            ? answer.members.map { KeyedObject(key: .number($0.name), values: $0.value) }
+            : answer.elements.map { KeyedObject(key: selection.entity.key(of: $0) ?? .null, values: $0) }
+        return (objects, result.hasMore)
+    }
+
+    /// Nil where the server does not count so many.
+    func count(_ selection: Selection) async -> Int? {
+        var query = selection.query()
+        query.sort = []
+        query.form = .count
+        return try? JSONTree(try await fetch(query).objects).int
+    }
+
+    func object(_ key: JSONTree, of entity: ShownModel.Entity, including relationships: [String] = []) async throws
+        -> JSONTree?
+    {
+        var query = Query(entity.name)
+        query.names = .local
+        query.object = RawJSON(key.json)
+        query.include = relationships
+        return try JSONTree(try await fetch(query).objects).elements.first
+    }
+}
+
+/// The selected objects as a file, in parts that are read as they are sent.
+enum Export: String {
+    case csv, ndjson
+
+    var contentType: String { self == .csv ? "text/csv; charset=utf-8" : "application/x-ndjson" }
+
+    func parts(_ selection: Selection, from client: BrokerClient) -> AsyncThrowingStream<[UInt8], any Error> {
+        let columns =
+            selection.entity.attributes.map(\.name) + selection.entity.relationships.filter { !$0.isToMany }.map(\.name)
+        var query = selection.query()
+        if self == .csv { query.select = columns }
+        // The stream asks for one part after the other.
+        nonisolated(unsafe) var results = client.results(of: query).makeAsyncIterator()
+        nonisolated(unsafe) var isFirst = true
+        return AsyncThrowingStream(unfolding: {
+            defer { isFirst = false }
+            guard let result = try await results.next() else { return nil }
+            let objects = try JSONTree(result.objects).elements
+            let lines = objects.map { object in
+                self == .csv ? Self.line(columns.map { object[$0] ?? .null }) : object.json + "\n"
+            }
+            let header = isFirst && self == .csv ? Self.line(columns.map(JSONTree.string)) : ""
+            // No part is empty: that would end the body.
+            return Array((header + lines.joined() + (header.isEmpty && lines.isEmpty ? "\n" : "")).utf8)
+        })
+    }
+
+    /// RFC 4180; null is an empty field, an empty text a quoted one.
+    private static func line(_ values: [JSONTree]) -> String {
+        values.map { value in
+            if value == .null { return "" }
+            let text = value.shown
+            let isPlain = !text.isEmpty && !text.utf8.contains { ",\"\r\n".utf8.contains($0) }
+            return isPlain ? text : "\"\(text.replacing("\"", with: "\"\""))\""
+        }.joined(separator: ",") + "\r\n"
+    }
+}

@@ -1,0 +1,64 @@
+package import BrokerClient
+import BrokerCommandLine
+import BrokerFastJSON
+import BrokerJSON
+import Broker
+internal import Synchronization
+
+/// The measurements of one server over HTTP, asked from it at each request: `/metrics` for Prometheus and `/healthz` for probes.
+package struct Exporter: Sendable {
+    private let client: BrokerClient
+    private let instance: String
+    private let store: LastStore
+
+    /// - Parameter instance: the server's name in the measurements.
+    package init(_ client: BrokerClient, instance: String) {
+        (self.client, self.instance, store) = (client, instance, LastStore())
+    }
+
+    /// Serves until the task is cancelled.
+    package func run(on address: ListenAddress, whenReady: @escaping @Sendable (_ address: String) async throws -> Void)
+        async throws
+    {
+        try await HTTPService(address) { await answer(to: $0) }.run { try await whenReady("http://\($0)/metrics") }
+    }
+
+    func answer(to request: Request) async -> Answer {
+        guard request.method == .get else { return .text("Only GET is answered.\n", status: 405) }
+        switch request.path {
+        case ["metrics"]: return .text(await metrics(), "text/plain; version=0.0.4; charset=utf-8")
+        case ["healthz"]: return await health(asJSON: request["format"] == "json")
+        default: return .text("There are /metrics and /healthz.\n", status: request.path.isEmpty ? 200 : 404)
+        }
+    }
+
+    private func metrics() async -> String {
+        do {
+            let document = try JSONDocument(fast: JSONText(copying: try await client.statistics().json.bytes))
+            return withExtendedLifetime(document) {
+                store.path.withLock { $0 = document.root["storeFile"]?.string }
+                return up(true) + PrometheusText.text(document.root, instance: instance)
+            }
+        } catch {
+            return up(false)
+        }
+    }
+
+    private func up(_ isUp: Bool) -> String {
+        PrometheusText.up(isUp, instance: instance, store: store.path.withLock { $0 })
+    }
+
+    private func health(asJSON isJSON: Bool) async -> Answer {
+        let health = await Health(of: client)
+        let status = health.state == .serving ? 200 : 503
+        guard isJSON else { return .text(health.line.printable + "\n", status: status) }
+        var writer = JSONWriter()
+        writer.object(health.write)
+        return Answer(.bytes(writer.bytes + [UInt8(ascii: "\n")]), "application/json", status: status)
+    }
+}
+
+/// The path of the store that the server had when it answered last, so that `broker_up` is one series.
+private final class LastStore: Sendable {
+    let path = Mutex<String?>(nil)
+}

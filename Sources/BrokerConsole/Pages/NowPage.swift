@@ -1,0 +1,200 @@
+import Broker
+import BrokerCommandLine
+
+/// What the server does now, and did in the last hour.
+struct NowPage {
+    let reading: Watcher.Reading
+    let points: [Watcher.Point]
+    /// The forms of an operator; nil for reads alone.
+    let forms: Forms?
+
+    var html: HTML {
+        let health = reading.health
+        let alert: HTML = "<p class=alert role=alert>\(health.line)</p>"
+        guard let now = reading.statistics else { return "<h1>Now</h1>\(alert)" }
+        return """
+            <h1>Now</h1>\(alert, if: health.state != .serving)\(facts(now))<p class=m>The last \(minutes) minutes</p>\
+            <div class=charts>\(charts)</div><div class=cols><section>\(running)\(server(now))</section><section>\(stages(now))</section>\
+            <section>\(records(now))</section><section>\(faults(now))</section></div>\(controls)
+            """
+    }
+
+    /// The charts grow with the time that this console runs.
+    private var span: Int { min(Watcher.capacity, max(60, points.count)) }
+
+    private var minutes: Int { span / 12 }
+
+    private var controls: HTML? {
+        guard let forms, let statistics = reading.statistics else { return nil }
+        return statistics.paused
+            ? forms.button("Resume merging", action: "/resume")
+            : forms.button("Pause merging", action: "/pause", isBad: true)
+    }
+
+    private func time(_ microseconds: Int) -> String { ShortText.time(microseconds: Int64(microseconds)) }
+
+    private func facts(_ now: Statistics) -> HTML {
+        let (rates, minute) = (points.last, now.lastMinute)
+        let total = minute.flatMap { $0.latencyMicroseconds.total.max == 0 ? nil : $0.latencyMicroseconds.total }
+        let oldest = now.jobs.inFlight > 0 ? now.queues.oldestMilliseconds : nil
+        let readers = (now.wal.readers ?? []).map { "\($0.process ?? "a process") \($0.pid.map(String.init) ?? "")" }
+        let facts: [(name: String, value: String?, detail: String)] = [
+            (
+                "Jobs a second", rates?.jobs.map(ShortText.rate),
+                "\(ShortText.count(minute?.jobs.completed ?? 0)) in a minute"
+            ),
+            (
+                "Records a second", rates?.records.map(ShortText.rate),
+                "\(ShortText.count(minute?.objects.sum ?? 0)) in a minute"
+            ),
+            (
+                "Failed jobs", ShortText.count(now.jobs.failed),
+                "\(ShortText.count(minute?.jobs.failed ?? 0)) in a minute"
+            ),
+            (
+                "In flight", ShortText.count(now.jobs.inFlight),
+                oldest.map { "oldest \(ShortText.time(milliseconds: $0))" }
+                    ?? "\(now.queues.opening) opening, \(now.queues.staging) staging"
+            ),
+            ("Latency p50", total.map { time($0.p50) }, "of the last minute"),
+            ("Latency p99", total.map { time($0.p99) }, "max \(total.map { time($0.max) } ?? "–")"),
+            (
+                "WAL", ShortText.bytes(now.wal.bytes),
+                readers.isEmpty
+                    ? "\(ShortText.count(now.wal.uncheckpointedPages)) pages to copy"
+                    : "read by \(readers.joined(separator: ", "))"
+            ),
+            (
+                "Memory", now.memory.map { ShortText.bytes($0.residentBytes) },
+                "\(ShortText.bytes(now.queues.bytes)) in jobs"
+            ),
+            (
+                "Store", now.store.bytes.map(ShortText.bytes),
+                "\(now.store.freeDiskBytes.map(ShortText.bytes) ?? "–") free"
+            ),
+            (
+                "Connections", now.connections.map { ShortText.count($0.open) },
+                "of \(now.connections.map { ShortText.count($0.maximum) } ?? "–"); \(now.subscriptions) subscriptions"
+            ),
+        ]
+        let list = facts.map { fact -> HTML in
+            "<div><dt>\(fact.name)</dt><dd>\(fact.value ?? "–")<small>\(fact.detail)</small></dd></div>"
+        }
+        return "<dl class=facts>\(list)</dl>"
+    }
+
+    private var charts: [HTML] {
+        func chart(_ title: String, _ value: (Watcher.Point) -> Double?, _ shown: @escaping (Double) -> String) -> HTML
+        {
+            Chart(title: title, values: points.map(value), capacity: span, shown: shown).html
+        }
+        return [
+            chart("Jobs a second", \.jobs, ShortText.rate), chart("Records a second", \.records, ShortText.rate),
+            chart("Latency p99", \.p99) { time(Int($0)) }, chart("In flight", \.inFlight) { ShortText.count(Int($0)) },
+            chart("WAL", \.wal) { ShortText.bytes(Int($0)) }, chart("Memory", \.memory) { ShortText.bytes(Int($0)) },
+        ]
+    }
+
+    private var running: HTML {
+        JobLists(forms: forms).table(of: .running, reading.running)
+    }
+
+    private func stages(_ now: Statistics) -> HTML {
+        var table = Table(
+            "Time in each stage", ["stage", "#p50, last minute", "#p99", "#p50, since the start", "#p99", "#max"])
+        let stages: [(String, (Statistics.Latencies) -> Statistics.Percentiles?)] = [
+            ("queued", \.queued), ("staged", \.staged), ("journal", \.journalSynced), ("waited", \.waited),
+            ("merged", \.merged),
+            ("committed", \.committed), ("total", \.total),
+        ]
+        let minute = now.lastMinute?.latencyMicroseconds
+        let isIdle = minute?.total.max == 0
+        for (name, stage) in stages {
+            guard let all = stage(now.latencyMicroseconds) else { continue }
+            let last = isIdle ? nil : minute.flatMap(stage)
+            table.add(
+                [
+                    name, last.map { time($0.p50) } ?? "–", last.map { time($0.p99) } ?? "–", time(all.p50),
+                    time(all.p99), time(all.max),
+                ]
+                .map { "\($0)" })
+        }
+        return table.html(none: "")
+    }
+
+    private func records(_ now: Statistics) -> HTML {
+        var objects = Table("What became of records", ["", "#last minute", "#since the start"])
+        for (name, value) in [
+            ("inserted", \Statistics.Objects.inserted), ("updated", \.updated), ("unchanged", \.unchanged),
+            ("deleted", \.deleted),
+            ("rejected", \.rejected),
+        ] {
+            let minute = now.lastMinute.map { ShortText.count($0.objects[keyPath: value]) }
+            objects.add(["\(name)", "\(minute ?? "–")", "\(ShortText.count(now.objects[keyPath: value]))"])
+        }
+        return objects.html(none: "")
+    }
+
+    private func faults(_ now: Statistics) -> HTML {
+        var faults = Table("Failed jobs by code, rejected records by entity", ["", "#since the start"])
+        for (code, count) in now.failures.sorted(by: { $0.value > $1.value }) {
+            faults.add([
+                "<a href=\"\(URLText.link(["jobs"], ["code": code]))\">\(code)</a>", "\(ShortText.count(count))",
+            ])
+        }
+        for (entity, count) in (now.rejects ?? [:]).sorted(by: { $0.value > $1.value }) {
+            faults.add(["records of \(entity)", "\(ShortText.count(count))"])
+        }
+        return faults.html(none: "None.")
+    }
+
+    private func server(_ now: Statistics) -> HTML {
+        var table = Table("The server and its store", ["", ""])
+        func row(_ name: HTML, _ value: String?) { if let value { table.add([name, "\(value)"]) } }
+        func moment(_ milliseconds: Int64?) -> String {
+            milliseconds.map { Moment.text(seconds: Int($0 / 1_000)) } ?? "never"
+        }
+        row("version", now.server)
+        row("up", now.uptimeMilliseconds.map { ShortText.time(milliseconds: $0) })
+        row("store", now.storeFile)
+        row("outcomes", now.store.outcomes.map(ShortText.count))
+        row("last backup", moment(now.store.backedUpAt))
+        row("WAL copied", now.store.checkpointedAt.map { moment($0) })
+        row(
+            "last reload",
+            now.lastReload.map { "\(moment($0.at)), \($0.successful ? "done" : "refused: \($0.reason ?? "")")" })
+        row("journal", now.journal.map { "\(ShortText.bytes($0.bytes)), \($0.waiting) entries waiting" })
+        row(
+            "log",
+            now.log.map { log in
+                "\(log.stream ?? log.kind): position \(log.position), \(log.lag) entries not applied"
+                    + (log.halted ? ", halted: \(log.reason ?? "")" : log.cause.map { ", \($0)" } ?? "")
+            })
+        return table.html(none: "")
+    }
+}
+
+/// A time of day on this machine.
+enum Moment {
+    static func text(seconds: Int) -> String {
+        Timestamp(seconds: seconds).formatted("%Y-%m-%d %H:%M:%S", isLocal: true)
+    }
+}
+
+/// The forms of `--allow-write`.
+struct Forms: Sendable {
+    /// Which the answer must repeat.
+    let token: String
+
+    /// - Parameter fields: sent with it.
+    func button(
+        _ title: String, action: String, isBad: Bool = false, isInline: Bool = false,
+        _ fields: KeyValuePairs<String, String> = [:]
+    ) -> HTML {
+        let hidden = fields.map { name, value -> HTML in "<input type=hidden name=\"\(name)\" value=\"\(value)\">" }
+        return """
+            <form method=post action="\(action)"\(" class=in", if: isInline)><input type=hidden name=form value="\(token)">\(hidden)\
+            <button\(" class=bad", if: isBad)>\(title)</button></form>
+            """
+    }
+}
