@@ -15,15 +15,16 @@ package struct Console: Sendable {
 
     /// - Parameters:
     ///   - subject: the socket or the store, for the pages.
-    ///   - hasServer: false where a command has opened the store itself, so that there is nothing to watch.
+    ///   - watcher: asks for measurements and the feed; nil where a command has opened the store itself, so that there is nothing to
+    ///     watch.
     ///   - mayWrite: pages have forms that change something.
-    package init(_ client: BrokerClient, subject: String, hasServer: Bool, mayWrite: Bool) {
+    package init(_ client: BrokerClient, subject: String, watcher: BrokerClient?, mayWrite: Bool) {
         self.client = client
-        self.hasServer = hasServer
+        hasServer = watcher != nil
         frame = Frame(subject: subject)
         forms = mayWrite ? Forms(token: gate.formToken) : nil
-        watcher = Watcher(client)
-        feed = FeedLog(client)
+        self.watcher = Watcher(watcher ?? client)
+        feed = FeedLog(watcher ?? client)
     }
 
     /// Serves until the task is cancelled.

@@ -247,7 +247,7 @@ import Testing
         while (0..<100).contains(where: { live($0).isEmpty }) { usleep(10_000) }
         let stats = try programs.run("broker", ["stats", "--socket", "broker.sock"]).output
         let open = try #require(stats.firstMatch(of: /connections.open (\d+)/).flatMap { Int($0.1) })
-        // One of the console, one of its feed, and this command's.
+        // Of the console: one for measurements, one for the feed, one for objects; and this command's.
         #expect(open <= 4 && stats.contains("\nsubscriptions 1\n"), "\(stats)")
         let submit = ["submit", "--socket", "broker.sock", "--entity", "Visit", "--id", "seen"]
         #expect(try programs.run("broker", submit, input: #"{"page": "/c"}"#).status == 0)

@@ -176,9 +176,11 @@ struct ConnectionOptions: ParsableArguments {
 
     /// A client of the server of `--socket`, for a program that outlives servers: it connects when something is asked, and says soon
     /// that there is none.
-    func lazyClient(_ name: String) -> BrokerClient {
+    ///
+    /// - Parameter patience: how long an answer may take without `--timeout`.
+    func lazyClient(_ name: String, patience: Duration = .seconds(5)) -> BrokerClient {
         var options = BrokerClientConfiguration(name: name)
-        options.answerTimeout = timeout?.duration ?? .seconds(5)
+        options.answerTimeout = timeout?.duration ?? patience
         options.reconnectDeadline = .seconds(2)
         options.connectTimeout = .seconds(2)
         options.waitsForServer = false

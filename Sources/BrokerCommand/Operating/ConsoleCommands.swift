@@ -86,19 +86,24 @@ struct ConsoleCommand: AsyncParsableCommand {
         let clean: @Sendable () -> Void = { [listen] in if case .unix(let path) = listen { unlink(path) } }
         if let store = connection.store {
             try await connection.connected("broker console", isReading: !allowWrite, onInterruption: clean) { client in
-                try await serve(client, subject: store)
+                try await serve(Console(client, subject: store, watcher: nil, mayWrite: allowWrite))
             }
         } else {
             let interruption = Interruption(clean)
             defer { withExtendedLifetime(interruption) {} }
-            let client = connection.lazyClient("broker console")
-            defer { client.close() }
-            try await serve(client, subject: ConnectionOptions.path(ofSocket: connection.socket))
+            // A long fetch delays no measurement.
+            let client = connection.lazyClient("broker console", patience: .seconds(50))
+            let watcher = connection.lazyClient("broker console")
+            defer {
+                client.close()
+                watcher.close()
+            }
+            let socket = ConnectionOptions.path(ofSocket: connection.socket)
+            try await serve(Console(client, subject: socket, watcher: watcher, mayWrite: allowWrite))
         }
     }
 
-    private func serve(_ client: BrokerClient, subject: String) async throws {
-        let console = Console(client, subject: subject, hasServer: !connection.isLocal, mayWrite: allowWrite)
+    private func serve(_ console: Console) async throws {
         try await console.run(on: listen) { [listen, open] address in
             try Program.say("broker console: ready on \(address)")
             if case .unix = listen { return }

@@ -52,12 +52,12 @@ extension BrokerClient {
         return (objects, result.hasMore)
     }
 
-    /// Nil where the server does not count so many.
+    /// Nil where that takes long.
     func count(_ selection: Selection) async -> Int? {
         var query = selection.query()
         query.sort = []
         query.form = .count
-        return try? JSONTree(try await fetch(query).objects).int
+        return try? JSONTree(try await fetch(query, timeout: .seconds(2)).objects).int
     }
 
     func object(_ key: JSONTree, of entity: ShownModel.Entity, including relationships: [String] = []) async throws
