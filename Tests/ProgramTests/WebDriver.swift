@@ -15,10 +15,13 @@ final class WebDriver {
         case enter = "\u{E007}"
     }
 
+    /// Outlives the session, so that the driver ends its browser.
+    private let programs: Programs
     private let http: RawHTTP
     private var session = ""
 
     init(_ programs: Programs) throws {
+        self.programs = programs
         let log = programs.path("chromedriver.log")
         let driver = try programs.start("chromedriver --port=0 >'\(log)' 2>&1")
         var port: UInt16?
