@@ -16,6 +16,10 @@ let hasJemalloc = Context.environment["BROKER_ALLOCATOR"] != "system"
 let allocator: [Target.Dependency] = hasJemalloc ? ["CJemalloc"] : []
 let allocatorSettings: [SwiftSetting] = hasJemalloc ? [.define("JEMALLOC")] : []
 
+/// With `BROKER_COMMIT=40779def` in the environment the version is `…+g40779def` (`scripts/install`). Only CVersion depends on it.
+let commit = Context.environment["BROKER_COMMIT"] ?? ""
+let commitSettings: [CSetting] = commit.isEmpty ? [] : [.define("BROKER_COMMIT", to: "\"\(commit)\"")]
+
 /// Whether this package was fetched for another one. While SwiftPM chooses versions it reads the manifest from a repository, where
 /// it is in the folder `/`; then it checks the version out to a folder in `checkouts`. A package at a path, with which one works
 /// on both packages, is none of these.
@@ -105,6 +109,7 @@ let package = Package(
         .systemLibrary(name: "CNATS", pkgConfig: "libnats", providers: [.apt(["libnats-dev"])]),
         .systemLibrary(name: "CJemalloc", pkgConfig: "jemalloc", providers: [.apt(["libjemalloc-dev"])]),
         .target(name: "CTape"),
+        .target(name: "CVersion", cSettings: commitSettings),
         .target(
             name: "CSimdjson", dependencies: ["CTape"],
             cxxSettings: [.enableWarning("all"), .enableWarning("extra"), .treatAllWarnings(as: .error)],
@@ -118,7 +123,7 @@ let package = Package(
         .target(name: "BrokerJSON", dependencies: ["CTape"], swiftSettings: strict),
         .target(
             name: "BrokerFastJSON", dependencies: ["BrokerJSON", "CSimdjson", "CTape"], swiftSettings: strict),
-        .target(name: "BrokerModel", dependencies: ["BrokerJSON"], swiftSettings: strict),
+        .target(name: "BrokerModel", dependencies: ["BrokerJSON", "CVersion"], swiftSettings: strict),
         .target(name: "BrokerXML", dependencies: ["CXML2"], swiftSettings: strict),
         .target(name: "BrokerWire", dependencies: ["Broker", "BrokerJSON", "CLZ4"], swiftSettings: strict),
         .target(

@@ -91,6 +91,12 @@ import Testing
         }
     }
 
+    @Test func `the version has the commit that the programs were built from, when the build knows it`() {
+        #expect(BrokerVersion.text(ofCommit: "40779def") == BrokerVersion.text(ofCommit: "") + "+g40779def")
+        let commit = ProcessInfo.processInfo.environment["BROKER_COMMIT"] ?? ""
+        #expect(BrokerVersion.text == BrokerVersion.text(ofCommit: commit))
+    }
+
     @Test(arguments: [
         (["sumbit", "file"], "There is no command \"sumbit\"; did you mean \"submit\"?"),
         (["model", "chek", "m.json"], "There is no command \"chek\"; did you mean \"check\"?"),
