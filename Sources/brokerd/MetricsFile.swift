@@ -103,6 +103,8 @@ final class MetricsFile: Sendable {
         unlink(temporary)
         let file = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o644)
         guard file >= 0 else { return "\(String(cString: strerror(errno))). Check its folder." }
+        // The collector is another user. The mask is for the store's files.
+        fchmod(file, 0o644)
         let isWritten = Glibc.write(file, bytes, bytes.count) == bytes.count
         let cause = errno
         close(file)

@@ -417,6 +417,12 @@ extension Programs {
 
         """
 
+    @Test func `the configuration of the package is the page's`() throws {
+        let blocks = try Repository.codeBlocks(of: "protocol/guides/continuous-backup.md")
+        let shown = try #require(blocks.first { $0.language == "yaml litestream.yml" })
+        #expect(try Repository.text(of: "scripts/systemd/litestream.yml") == shown.text)
+    }
+
     /// A command of the page for the machines of this test.
     private static func part(_ name: String, on machine: String = "second") -> String {
         let blocks = try? Repository.codeBlocks(of: "protocol/guides/continuous-backup.md")
