@@ -1,4 +1,5 @@
 package import BrokerJSON
+internal import BrokerModel
 
 /// A metric of a server: its name for Prometheus, and where its values are in a `stats` message.
 package struct ServerMetric: Sendable {
@@ -105,9 +106,14 @@ extension ServerMetric {
         number("jobs_completed_total", .counter, "jobs.completed", "Jobs that were committed."),
         number("jobs_duplicate_total", .counter, "jobs.duplicate", "Jobs that had been committed before."),
         number("jobs_failed_total", .counter, "jobs.failed", "Jobs that failed or were refused."),
-        members(
-            "job_failures_total", .counter, "failures", label: "code",
-            help: "Failed jobs by code; codes that occurred."),
+        // From the start: the first failure ever is an increase, too.
+        ServerMetric("job_failures_total", .counter, "Failed jobs by code.") { stats in
+            FaultCode.allCases.map { code in
+                Sample(
+                    labels: [("code", code.rawValue)],
+                    value: "\(stats.at(["failures", code.rawValue])?.int64 ?? 0)")
+            }
+        },
         number("jobs_in_flight", .gauge, "jobs.inFlight", "Jobs that have not ended."),
         number(
             "oldest_job_age_seconds", .gauge, "queues.oldestMilliseconds", unit: 1_000,
@@ -116,6 +122,14 @@ extension ServerMetric {
         members(
             "rejected_records_total", .counter, "rejects", label: "entity",
             help: "Rejected records by entity; entities that had some."),
+        ServerMetric("warnings_total", .counter, "What warnings of jobs counted, by entity and code.") { stats in
+            (stats["warnings"]?.members.map { ($0.string ?? "", $1) } ?? []).flatMap { entity, counts in
+                counts.members.map { code, count in
+                    Sample(
+                        labels: [("entity", entity), ("code", code.string ?? "")], value: "\(count.int64 ?? 0)")
+                }
+            }
+        },
         members(
             "interpreted_operations_total", .counter, "interpreted", label: "reason",
             help: "Operations whose records were applied one after the other, by reason."),
@@ -129,6 +143,7 @@ extension ServerMetric {
         number("store_bytes", .gauge, "store.bytes", "Size of the database's file."),
         number("store_free_disk_bytes", .gauge, "store.freeDiskBytes", "Free bytes of its file system."),
         number("outcomes", .gauge, "store.outcomes", "Outcomes of jobs that are stored."),
+        number("outcomes_maximum", .gauge, "store.maximumOutcomes", "As many outcomes are stored at most."),
         number("wal_bytes", .gauge, "wal.bytes", "Size of the WAL's file."),
         number(
             "wal_uncheckpointed_pages", .gauge, "wal.uncheckpointedPages",
