@@ -2,9 +2,7 @@ import Foundation
 import Testing
 
 /// The console's pages in a real browser: what it draws, complains of, and can be done without a mouse.
-@Suite(
-    .timeLimit(.minutes(10)),
-    .enabled(if: WebDriver.isInstalled, "takes the Debian packages chromium and chromium-driver"))
+@Suite(.timeLimit(.minutes(10)), .enabled(if: WebDriver.isInstalled, "takes chromium and chromium-driver"))
 struct BrowserTests {
     private static let pages = [
         "/", "/jobs", "/jobs/first-1", "/jobs/%3Cb%3Ebad-1", "/data", "/data/Employee", "/data/Employee?where=nonsense",
