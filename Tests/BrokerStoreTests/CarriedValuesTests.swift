@@ -99,6 +99,13 @@ import Testing
         let store = try TestStore(Self.nested(), having: Self.records)
         let refusal = try #require(try store.refusal(Self.flat(fee: fee)))
         #expect(refusal.contains(reason), "\(refusal)")
+        try store.reopen(Self.flat(fee: fee), removal: .drop)
+        #expect(try store.rows("SELECT to_code, to_at, to_fee FROM \"Order\" WHERE id = 1") == ["x|1577934245|NULL"])
+    }
+
+    @Test func `a refused model leaves the objects as they were`() throws {
+        let store = try TestStore(Self.nested(), having: Self.records)
+        #expect(try store.refusal(Self.flat(fee: "\"decimal\"")) != nil)
         try store.reopen(Self.nested())
         #expect(try store.changes(Self.records) == "Address =2, Order =4")
     }

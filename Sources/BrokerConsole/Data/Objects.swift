@@ -84,6 +84,7 @@ enum Export: String {
         if self == .csv { query.select = columns }
         // The stream asks for one part after the other.
         nonisolated(unsafe) var results = client.results(of: query).makeAsyncIterator()
+        // For the same reason.
         nonisolated(unsafe) var isFirst = true
         return AsyncThrowingStream(unfolding: {
             defer { isFirst = false }

@@ -68,7 +68,10 @@ struct CarriedValues {
         }
     }
 
-    var isEmpty: Bool { takers.isEmpty }
+    /// The earlier tables that rows of others take values from.
+    var tables: Set<ExactText> {
+        Set(flattened.values.flatMap(\.values).map { ExactText(old.table(of: $0.destination)) })
+    }
 
     /// The columns that the earlier link and its destination's key have; nil where the link has several, or other rows.
     func columns(of flattened: Flattened, in former: Int) -> (link: String, table: String, key: String)? {

@@ -9,8 +9,8 @@ struct StorePlan {
     private(set) var tables: [TableMigration] = []
     private(set) var newTables: [Schema.Table] = []
     private(set) var goneTables: [String] = []
-    /// Those of the gone tables from which rows of others take values.
-    private(set) var emptiedTables: Set<ExactText> = []
+    /// Tables from which rows of others take values: those that are gone are needed until then.
+    private(set) var carriedTables: Set<ExactText> = []
     /// Views of subentities that are changed or removed.
     private(set) var goneViews: [Schema.View] = []
     private(set) var newViews: [Schema.View] = []
@@ -60,7 +60,7 @@ struct StorePlan {
         for name in origins.ownedTables {
             ownerStatements += tables.first { $0.new.name.hasSameBytes(as: name) }?.ownerStatements ?? []
         }
-        emptiedTables = Set(origins.carried.emptied.map { ExactText(stored.table(of: $0)) })
+        carriedTables = origins.carried.tables
         fillings = origins.carried.statements(convert)
         fillings += origins.filledTables.compactMap { filled in
             tables.first { $0.new.name.hasSameBytes(as: filled.entityTable) }.map(filled.sql)

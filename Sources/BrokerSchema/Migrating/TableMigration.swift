@@ -227,8 +227,8 @@ struct MigrationRun {
         for table in plan.tables {
             for index in table.goneIndexes { try connection.execute("DROP INDEX IF EXISTS \(quoted(index))") }
         }
-        let emptied = plan.goneTables.filter { plan.emptiedTables.contains(ExactText($0)) }
-        for table in plan.goneTables where !emptied.contains(table) {
+        let carried = plan.goneTables.filter { plan.carriedTables.contains(ExactText($0)) }
+        for table in plan.goneTables where !carried.contains(table) {
             try connection.execute("DROP TABLE \(quoted(table))")
         }
         let staying = plan.presentTables.filter { !plan.goneTables.contains($0) }
@@ -250,7 +250,7 @@ struct MigrationRun {
         // Links to these are made of their row keys, which are needed until all tables are copied.
         let identified = plan.tables.filter { $0.newIdentity != nil }
         try rebuild(identified)
-        for table in emptied { try connection.execute("DROP TABLE \(quoted(table))") }
+        for table in carried { try connection.execute("DROP TABLE \(quoted(table))") }
         // The stored keys of the feed are row keys.
         if !identified.isEmpty { try connection.execute("DELETE FROM _broker_feed") }
         try makeIndexes(of: plan.newTables + plan.tables.map(\.new))
