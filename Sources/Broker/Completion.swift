@@ -294,7 +294,7 @@ extension Completion.Warning {
 }
 
 extension Completion.Rejection {
-    fileprivate init(_ error: JSONValue) {
+    package init(_ error: JSONValue) {
         self.init(
             code: BrokerError.Code(rawValue: error["code"]?.string ?? ""), message: error["message"]?.string ?? "",
             path: error["path"]?.string, entity: error["entity"]?.string, attribute: error["attribute"]?.string)

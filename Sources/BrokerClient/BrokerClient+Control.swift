@@ -135,6 +135,13 @@ extension BrokerClient {
         return RawJSON(answer.text)
     }
 
+    /// Rejected records that the server keeps, or how many were dropped: the `rejects` message of the protocol.
+    package func rejects(_ message: RejectsMessage) async throws -> RawJSON {
+        let answer = try await request("rejects") { message.write(to: &$0) }
+        guard case .rejects = answer.message else { throw unexpected(answer, to: "rejects") }
+        return RawJSON(answer.text)
+    }
+
     public func model() async throws -> ModelDescription {
         let answer = try await request("model")
         guard case .model(let json) = answer.message else { throw unexpected(answer, to: "model") }

@@ -593,7 +593,7 @@ extension Session {
         case .welcome(let welcome): welcomed(welcome, on: connection, at: now, into: &effects)
         case .error(let error): refused(error, on: connection, at: now, into: &effects)
         // Answers for which no task waits any more, and unrequested messages of newer servers.
-        case .progress, .cancelled, .done, .pong, .stats, .jobs, .model, .objects, .bookmark, .subscribed,
+        case .progress, .cancelled, .done, .pong, .stats, .jobs, .rejects, .model, .objects, .bookmark, .subscribed,
             .committed, .other:
             break
         }

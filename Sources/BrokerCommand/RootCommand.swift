@@ -20,7 +20,7 @@ struct RootCommand: AsyncParsableCommand {
             FetchCommand.self, QueryCommand.self, UndoCommand.self, WatchCommand.self, AwaitCommand.self,
             CancelCommand.self,
             EntitiesCommand.self,
-            JobsCommand.self, ClientsCommand.self, KickCommand.self,
+            JobsCommand.self, RejectsCommand.self, ClientsCommand.self, KickCommand.self,
             StatsCommand.self, TopCommand.self, HealthCommand.self, PingCommand.self, ConsoleCommand.self,
             ExporterCommand.self, AdminCommand.self,
             MigrateCommand.self, BackupCommand.self, RestoreCommand.self, LogCommand.self, ModelCommand.self,

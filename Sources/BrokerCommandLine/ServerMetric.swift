@@ -144,6 +144,11 @@ extension ServerMetric {
         number("store_free_disk_bytes", .gauge, "store.freeDiskBytes", "Free bytes of its file system."),
         number("outcomes", .gauge, "store.outcomes", "Outcomes of jobs that are stored."),
         number("outcomes_maximum", .gauge, "store.maximumOutcomes", "As many outcomes are stored at most."),
+        number("rejects_kept", .gauge, "store.rejects.count", "Rejected records that are kept."),
+        number("rejects_kept_bytes", .gauge, "store.rejects.bytes", "Bytes of the rejected records that are kept."),
+        number(
+            "rejects_omitted_total", .counter, "store.rejects.omitted",
+            "Rejected records that were not kept, or gave way to later ones."),
         number("wal_bytes", .gauge, "wal.bytes", "Size of the WAL's file."),
         number(
             "wal_uncheckpointed_pages", .gauge, "wal.uncheckpointedPages",

@@ -306,6 +306,32 @@ extension Coordinator {
     }
 }
 
+/// Rejected records that are kept.
+extension Coordinator {
+    /// Reads those that the asker may see, beside the writer.
+    package func rejects(
+        _ query: RejectQuery, as asker: JobOwner,
+        _ notify: @escaping @Sendable (Result<(rejects: [StoredReject], hasMore: Bool), StoreError>) -> Void
+    ) {
+        failures.findRejects(query, as: asker, notify)
+    }
+
+    /// Deletes those that the asker may see. `notify` is called on the writer's thread.
+    package func dropRejects(
+        _ selection: RejectSelection, as asker: JobOwner,
+        _ notify: @escaping @Sendable (Result<Int, StoreError>) -> Void
+    ) {
+        let statistics = statistics
+        jobTable.update { jobTable in
+            jobTable.requests.tasks.append { store in
+                let result = Result { () throws(StoreError) in try store.drop(selection, as: asker) }
+                statistics.note(store)
+                notify(result)
+            }
+        }
+    }
+}
+
 extension JobTable {
     fileprivate func stage(of job: AcceptedJob) -> RunningJob.Stage {
         if job.skipReason == .cancelled { return .cancelled }

@@ -142,6 +142,9 @@ final class MessageHandler: Sendable {
                 coordinator.model.write(to: &writer)
             }
         case .jobs(let message): listJobs(message, for: request)
+        case .rejects(let message) where message.drops && connection.role == .read:
+            refuseChange("the `drop` of rejected records", for: request)
+        case .rejects(let message): answer(message, for: request)
         case .fetch(let sequence): return try fetch(envelope, after: sequence, content, memory, for: request)
         case .bookmark(let name): return bookmark(named: name, for: request)
         case .subscribe(let query): return subscribe(query, for: request)
@@ -601,7 +604,54 @@ extension MessageHandler {
     }
 }
 
+/// Rejected records that are kept.
+extension MessageHandler {
+    /// One request of each process at a time.
+    private func answer(_ message: RejectsMessage, for request: Request) {
+        let (asker, process) = (request.connection.peer.owner, request.connection.peer.process)
+        guard listing.withLock({ $0.insert(process).inserted }) else {
+            return request.send(
+                Fault.busy("Another list is being made for this process. Ask again when it is there."))
+        }
+        if message.drops {
+            let selection = message.ids.map(RejectSelection.ids) ?? .through(message.through ?? 0)
+            return coordinator.dropRejects(selection, as: asker) { [self] result in
+                listing.withLock { _ = $0.remove(process) }
+                switch result {
+                case .success(let count): request.send("rejects") { $0.member("dropped", count) }
+                case .failure(let error): request.send(Fault(error.faultCode, error.message))
+                }
+            }
+        }
+        var query = RejectQuery(limit: message.limit)
+        (query.ids, query.before, query.entity) = (message.ids, message.before, message.entity)
+        (query.job, query.wantsRequests) = (message.job, message.wantsRequests)
+        coordinator.rejects(query, as: asker) { [self] result in
+            listing.withLock { _ = $0.remove(process) }
+            switch result {
+            case .success((let rejects, let hasMore)):
+                request.send("rejects", capacity: 4_096) { writer in
+                    writer.objects("rejects", of: rejects) { $1.members($0) }
+                    writer.member("more", hasMore)
+                }
+            case .failure(let error): request.send(WireError(.internal, error.message))
+            }
+        }
+    }
+}
+
 extension JSONWriter {
+    fileprivate mutating func members(_ reject: StoredReject) {
+        member("id", reject.id)
+        member("job", reject.job)
+        member("sequence", reject.sequence)
+        member("user", reject.owner.user)
+        member("acceptedAt", reject.time)
+        member("entity", reject.entity)
+        member("errors", raw: reject.errors)
+        member("request", raw: reject.request)
+    }
+
     /// Bytes of an answer after which it has no more jobs.
     private static let longestLists = 1 << 20
 

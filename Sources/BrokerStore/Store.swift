@@ -14,6 +14,7 @@ package final class Store {
     let ledger: Ledger
     var feed: FeedKeys
     private let bookmarks: Bookmarks
+    private var rejects: RejectedRecords
     let beginning: Statement
     private let committing: Statement
     let savepoints: Savepoints
@@ -78,6 +79,7 @@ package final class Store {
         feed = try FeedKeys(on: connection, maximumBytes: options.feedBytes)
         merger.keepsFeedKeys = feed.isKept
         bookmarks = try Bookmarks(on: connection)
+        rejects = try RejectedRecords(on: connection, maximumBytes: options.rejectBytes)
         beginning = try connection.prepare("BEGIN IMMEDIATE")
         committing = try connection.prepare("COMMIT")
         savepoints = try Savepoints(on: connection)
@@ -241,11 +243,13 @@ package final class Store {
         try merger.writeRowKeys()
         try ledger.finish()
         try feed.finish(first: ledger.firstSequence)
+        try rejects.finish()
         try connection.commit(by: committing)
         if mustSync { try syncWAL() }
         mustSync = false
         ledger.transactionEnded(isDurable: true)
         feed.transactionEnded(isDurable: true)
+        rejects.transactionEnded(isDurable: true)
         walCheckpointer.committed()
     }
 
@@ -273,6 +277,7 @@ package final class Store {
         merger.resetRowKeys()
         ledger.transactionEnded(isDurable: false)
         feed.transactionEnded(isDurable: false)
+        rejects.transactionEnded(isDurable: false)
         guard !connection.isAutocommit else { return }
         // If the rollback fails, the transaction stays open, and the next `begin()` throws.
         _ = sqlite3_exec(connection.handle, "ROLLBACK", nil, nil, nil)
@@ -343,7 +348,25 @@ package final class Store {
         )
     }
 
-    /// Writes the job's line, and its bookmark.
+    package var rejectTally: RejectTally { rejects.counts }
+
+    /// Deletes rejected records that the asker may see, in a transaction of its own.
+    ///
+    /// - Returns: how many there were.
+    package func drop(_ selection: RejectSelection, as asker: JobOwner) throws(StoreError) -> Int {
+        do throws(StoreError) {
+            let before = rejects.counts.count
+            try begin()
+            try rejects.drop(selection, as: asker)
+            try commit()
+            return before - rejects.counts.count
+        } catch {
+            rollback()
+            throw error
+        }
+    }
+
+    /// Writes the job's line, its bookmark, and the records that it rejected.
     ///
     /// - Parameters:
     ///   - known: the failure in the ledger with the same id.
@@ -362,6 +385,7 @@ package final class Store {
         if let bookmark = job.bookmark, case .completed = end {
             try bookmarks.set(bookmark, by: job.sequence)
         }
+        if case .completed(let outcome) = end, !outcome.rejected.isEmpty { try rejects.add(outcome.rejected, of: job) }
         var (end, feedKeys) = (end, feedKeys)
         if feedKeys == nil { feedKeys = end.takeFeedKeys() }
         if let feedKeys { try feed.add(feedKeys, of: job.sequence) }
@@ -444,11 +468,14 @@ package enum Synchronous: String, Sendable, CaseIterable {
 package struct StoreOptions: Sendable {
     /// The keys of some millions of changed objects.
     package static let defaultFeedBytes = 64 << 20
+    package static let defaultRejectBytes = 64 << 20
 
     package var synchronous = Synchronous.full
     package var retention = LedgerRetention()
     /// Bytes of changed objects' keys that are stored for followers of the feed; 0 stores none.
     package var feedBytes = defaultFeedBytes
+    /// Bytes of rejected records that are kept, the oldest deleted first; 0 keeps none.
+    package var rejectBytes = defaultRejectBytes
     /// Bytes of database pages cached in memory; with SQLite's own 2 MB, the rate is halved as soon as there is an index.
     package var cacheBytes = 64 << 20
     /// The maximum number of pages of the database, for tests and quotas; nil is SQLite's limit.

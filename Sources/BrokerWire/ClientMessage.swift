@@ -26,6 +26,7 @@ package enum ClientMessage {
     case ping
     case stats
     case jobs(JobsMessage)
+    case rejects(RejectsMessage)
     case model
 
     package static let backupAction = "backup"
@@ -101,7 +102,9 @@ package struct ClientEnvelope: @unchecked Sendable {
 
 extension ClientEnvelope {
     private static let knownTypes = [
-        "hello", "job", "await", "cancel", "fetch", "bookmark", "subscribe", "ping", "stats", "jobs", "model", "admin",
+        "hello", "job", "await", "cancel", "fetch", "bookmark", "subscribe", "ping", "stats", "jobs", "rejects",
+        "model",
+        "admin",
     ]
     private static let laterTypes = ["unsubscribe"]
 
@@ -160,6 +163,7 @@ extension ClientEnvelope {
         case "ping": return .ping
         case "stats": return .stats
         case "jobs": return .jobs(try JobsMessage(root))
+        case "rejects": return .rejects(try RejectsMessage(root))
         case "model": return .model
         case "fetch": return .fetch(after: try root.optionalCount("afterSequence").map { Int64($0) })
         case "bookmark": return .bookmark(name: try root.bookmarkName(at: ""))

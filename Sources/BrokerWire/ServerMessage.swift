@@ -31,6 +31,8 @@ package enum ServerMessage: Sendable {
     case stats
     /// Its fields are in the envelope's document.
     case jobs
+    /// Its fields are in the envelope's document.
+    case rejects
     /// The result of an `admin` action; its fields are in the envelope's document.
     case done
     case model(json: [UInt8])
@@ -108,6 +110,7 @@ extension ServerEnvelope {
                     keys: root["keys"].map { RawJSON($0.jsonText) }))
         case "stats": .stats
         case "jobs": .jobs
+        case "rejects": .rejects
         case "model": .model(json: try root.required("model").jsonText)
         case "welcome":
             .welcome(

@@ -197,6 +197,7 @@ struct Brokerd: AsyncParsableCommand {
         options.store.retention = LedgerRetention(
             count: limits.keepOutcomes, seconds: limits.keepOutcomesSeconds.seconds)
         options.store.feedBytes = limits.feedBytes.bytes
+        options.store.rejectBytes = limits.keepRejects.bytes
         options.store.activity = activity
         return options
     }

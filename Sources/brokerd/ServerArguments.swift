@@ -50,6 +50,12 @@ struct LimitOptions: ParsableArguments {
     )
     var feedBytes = ByteSize(StoreOptions.defaultFeedBytes)
 
+    @Option(
+        help: .value(
+            "size", "Bytes of rejected records that are kept (broker rejects), oldest deleted first; 0 keeps none.")
+    )
+    var keepRejects = ByteSize(StoreOptions.defaultRejectBytes)
+
     /// A tebibyte: more than any machine's memory.
     private static let mostBytesInFlight = ByteSize(1 << 40)
     /// Each takes an entry in a table, and a client's window is some thousands.
@@ -72,6 +78,7 @@ struct LimitOptions: ParsableArguments {
         try checkRange("--keep-outcomes", keepOutcomes, in: 1...Self.mostOutcomes)
         try checkRange("--keep-outcomes-seconds", keepOutcomesSeconds, in: .seconds(1)...Self.longest)
         try checkRange("--feed-bytes", feedBytes, in: 0...Self.mostBytesInFlight)
+        try checkRange("--keep-rejects", keepRejects, in: 0...Self.mostBytesInFlight)
         try checkRange("--drain-timeout", drainTimeout, in: .seconds(0)...Self.longest)
     }
 

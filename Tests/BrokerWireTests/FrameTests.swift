@@ -359,7 +359,7 @@ import Testing
 
     private static let answers: Set<String> = [
         "welcome", "completed", "failed", "error", "accepted", "progress", "cancelled", "objects", "done",
-        "stats", "jobs", "model", "subscribed", "committed",
+        "stats", "jobs", "rejects", "model", "subscribed", "committed",
         "bookmark",
     ]
 

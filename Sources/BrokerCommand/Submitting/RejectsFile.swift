@@ -134,7 +134,7 @@ final class RejectsFile: Sendable {
         lines.append(UInt8(ascii: "\n"))
     }
 
-    private static func write(_ fault: Completion.Rejection, _ path: String, to writer: inout JSONWriter) {
+    static func write(_ fault: Completion.Rejection, _ path: String, to writer: inout JSONWriter) {
         writer.member("code", fault.code.rawValue)
         writer.member("path", path)
         writer.member("message", fault.message)

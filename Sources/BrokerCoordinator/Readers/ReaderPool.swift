@@ -236,6 +236,13 @@ final class LedgerThread: Sendable {
             }, notify)
     }
 
+    func findRejects(
+        _ query: RejectQuery, as asker: JobOwner,
+        _ notify: @escaping @Sendable (Result<(rejects: [StoredReject], hasMore: Bool), StoreError>) -> Void
+    ) {
+        read({ reader throws(StoreError) in try reader.rejects(query, as: asker) }, notify)
+    }
+
     func findBookmark(
         named name: String, _ notify: @escaping @Sendable (Result<StoredBookmark?, StoreError>) -> Void
     ) {

@@ -85,13 +85,14 @@ struct StoreFacts {
     var outcomes = 0
     /// The newest sequence whose outcome may be forgotten.
     var forgottenThrough: Int64 = 0
+    var rejects = RejectTally()
     /// Nil without a journal.
     var history: StateDigest?
 
     init() {}
 
     init(_ store: Store) {
-        (wal, outcomes) = (store.wal, store.outcomeCount)
+        (wal, outcomes, rejects) = (store.wal, store.outcomeCount, store.rejectTally)
         (forgottenThrough, history) = (store.forgottenThrough, store.history)
     }
 }

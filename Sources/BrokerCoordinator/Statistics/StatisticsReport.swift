@@ -68,6 +68,11 @@ extension Statistics.Counters {
             }
             writer.member("outcomes", facts.outcomes)
             writer.member("maximumOutcomes", outcomes)
+            writer.object("rejects") { writer in
+                writer.member("count", facts.rejects.count)
+                writer.member("bytes", facts.rejects.bytes)
+                writer.member("omitted", facts.rejects.omitted)
+            }
             if let time = facts.wal.checkpointedAt { writer.member("checkpointedAt", time) }
             if let time = backedUpAt { writer.member("backedUpAt", time) }
         }

@@ -244,6 +244,20 @@ package enum LedgerTables {
             "sequence" INTEGER NOT NULL /* of the job */
         ) WITHOUT ROWID
         """,
+        // `bytes` is before the texts, so that they are not read for it.
+        """
+        CREATE TABLE IF NOT EXISTS "_broker_rejects" (
+            /* Broker's: the records that jobs skipped */
+            "id" INTEGER PRIMARY KEY /* 1,000 times the sequence of the job, and the number of the record in it */,
+            "bytes" INTEGER NOT NULL /* of the texts */,
+            "time" INTEGER NOT NULL /* when the job was accepted, in milliseconds since 1970-01-01 UTC */,
+            "job" TEXT NOT NULL /* its id */,
+            "owner" INTEGER /* number of the user who sent it */,
+            "entity" TEXT NOT NULL,
+            "errors" TEXT NOT NULL /* JSON: an array, with paths in the request */,
+            "request" TEXT NOT NULL /* JSON: a job with the record alone */
+        )
+        """,
     ]
 
     /// Creates those that are not there. Runs inside the caller's transaction.

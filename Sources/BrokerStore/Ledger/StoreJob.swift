@@ -276,6 +276,7 @@ package final class LedgerReader {
     private let lines: LedgerLines
     private let failed: Statement
     private let findBookmark: Statement
+    private let rejects: RejectReader
 
     /// A reader of a store that is open: its files must be those that were opened.
     package convenience init(_ files: OpenedFiles, _ index: JobIndex) throws(StoreError) {
@@ -296,9 +297,16 @@ package final class LedgerReader {
                 AND (?4 IS NULL OR substr(outcome, 1, length(?4)) = ?4) ORDER BY sequence DESC LIMIT ?1
             """)
         findBookmark = try connection.prepare("SELECT value, sequence FROM _broker_bookmarks WHERE name = ?1")
+        rejects = try RejectReader(on: connection)
     }
 
     package func outcome(ofJob id: String) throws(StoreError) -> StoredOutcome? { try lines.outcome(ofJob: id) }
+
+    package func rejects(
+        _ query: RejectQuery, as asker: JobOwner
+    ) throws(StoreError) -> (rejects: [StoredReject], hasMore: Bool) {
+        try rejects.rejects(query, as: asker)
+    }
 
     package func bookmark(named name: String) throws(StoreError) -> StoredBookmark? {
         findBookmark.bind(name, at: 1)

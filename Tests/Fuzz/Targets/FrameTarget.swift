@@ -219,7 +219,7 @@ final class MessageTarget: FuzzTarget {
             try require(subscription.after ?? 0 >= 0, "the feed begins before 0")
         case .kick(let message):
             try require((message.connection == nil) != (message.user == nil), "it is not known whom to kick")
-        case .hello, .admin, .migrate, .ping, .stats, .jobs, .model: break
+        case .hello, .admin, .migrate, .ping, .stats, .jobs, .rejects, .model: break
         }
     }
 
