@@ -57,14 +57,14 @@ import Testing
         #expect(try ids(store) == ["1000", "2000", "3000"])
     }
 
-    @Test func `one job keeps its first thousand records, and sixteen mebibytes`() throws {
+    @Test func `one job keeps its first thousand records, and eight mebibytes`() throws {
         let store = try store(bytes: 1 << 30)
         let many = Array(repeating: #"{"id": "x"}"#, count: 1_500).joined(separator: ",")
         try store.apply("{\"json\": [\(many)]}", .skip)
         #expect(try ids(store).count == 1_000)
         #expect(try ids(store).last == "1999")
         #expect(store.store.rejectTally.omitted == 500)
-        let long = String(repeating: "a", count: 6 << 20)
+        let long = String(repeating: "a", count: 3 << 20)
         let large = Array(repeating: "{\"id\": \"x\", \"name\": \"\(long)\"}", count: 4).joined(separator: ",")
         try store.apply("{\"json\": [\(large), {\"id\": \"y\"}]}", .skip)
         #expect(try ids(store).dropFirst(1_000) == ["2000", "2001", "2002"])

@@ -13,7 +13,7 @@ package struct RejectedRecord: Sendable, Equatable {
 
     /// Limits of one job: a small frame can have very many rejections.
     package static let mostOfJob = 1_000
-    package static let mostBytesOfJob = 16 << 20
+    package static let mostBytesOfJob = 8 << 20
     fileprivate static let mostErrors = 20
 
     package var byteCount: Int { entity.utf8.count + errors.count + request.count }

@@ -149,7 +149,7 @@ package struct RejectQuery: Sendable, Equatable {
 /// Reads rejected records on a connection that cannot write.
 struct RejectReader {
     /// Bytes after which an answer has no more.
-    private static let answerBytes = 8 << 20
+    private static let answerBytes = 4 << 20
     private static let columns =
         "id, time, job, owner, entity, errors, CASE WHEN ?1 THEN request END FROM _broker_rejects"
 
