@@ -1,5 +1,6 @@
 import Broker
 package import BrokerClient
+import BrokerWire
 import Glibc
 
 /// A server or a store as web pages, for one user on this machine.
@@ -54,8 +55,9 @@ package struct Console: Sendable {
         while !Task.isCancelled {
             try? await Task.sleep(for: Watcher.interval)
             await watcher.sample()
-            if await broadcast.hasListeners(.now) { await broadcast.send(now(), to: .now) }
-            if await broadcast.hasListeners(.jobs) { await broadcast.send(jobs(nil), to: .jobs) }
+            for topic in [Broadcast.Topic.now, .jobs, .clients] where await broadcast.hasListeners(topic) {
+                await broadcast.send(content(topic), to: topic)
+            }
         }
     }
 
@@ -66,7 +68,7 @@ package struct Console: Sendable {
             let version = await feed.version
             if version != sent || seconds >= 5, await broadcast.hasListeners(.feed) {
                 (sent, seconds) = (version, 0)
-                await broadcast.send(feedPage(), to: .feed)
+                await broadcast.send(content(.feed), to: .feed)
             }
             seconds += 1
             try? await Task.sleep(for: .seconds(1))
@@ -86,12 +88,10 @@ package struct Console: Sendable {
         do {
             return try await request.method == .post ? changed(by: request) : read(request)
         } catch {
-            let place =
-                request.path.first.flatMap { first in Frame.Place.allCases.first { $0.link == "/" + first } } ?? .now
             let code = (error as? BrokerError)?.code
             let isLost = code == .cannotConnect || code == .connectionLost
             return frame.answer(
-                "Error", at: place, status: isLost ? 503 : 500,
+                "Error", at: Self.place(of: request) ?? .now, status: isLost ? 503 : 500,
                 "<h1>\(isLost ? "The server does not answer" : "That did not work")</h1><p class=alert role=alert>\("\(error)")</p>"
             )
         }
@@ -100,15 +100,15 @@ package struct Console: Sendable {
     private func read(_ request: Request) async throws -> Answer {
         let path = request.path
         switch path.first {
-        case nil where hasServer: return frame.answer("Now", at: .now, live: "/live/now", await now())
+        case nil where hasServer: return frame.answer("Now", at: .now, live: "/live/now", await content(.now))
         case nil: return .redirection("/data")
         case "data": return try await data(Array(path.dropFirst()), request)
-        case "jobs", "feed", "live":
+        case "jobs", "clients", "feed", "live":
             guard hasServer else {
                 return frame.answer(
-                    "No server", at: path[0] == "feed" ? .feed : .jobs,
+                    "No server", at: Self.place(of: request) ?? .jobs,
                     """
-                    <h1>There is no server</h1><p>Jobs and the feed are those of a server. Give <code>--socket</code> instead of \
+                    <h1>There is no server</h1><p>Jobs, clients and the feed are those of a server. Give <code>--socket</code> instead of \
                     <code>--store</code> to see them.</p>
                     """)
             }
@@ -120,29 +120,36 @@ package struct Console: Sendable {
             return frame.answer("Jobs", at: .jobs, live: code == nil ? "/live/jobs" : nil, await jobs(code))
         case ("jobs", 2):
             return frame.answer(path[1], at: .jobs, try await JobPage(client: client, forms: forms, id: path[1]).html())
-        case ("feed", 1): return frame.answer("Feed", at: .feed, live: "/live/feed", await feedPage())
+        case ("clients", 1):
+            return frame.answer("Clients", at: .clients, live: "/live/clients", await content(.clients))
+        case ("feed", 1): return frame.answer("Feed", at: .feed, live: "/live/feed", await content(.feed))
         case ("live", 2): return await live(path[1])
         default: return notFound
         }
     }
 
+    /// The page whose address the request has.
+    private static func place(of request: Request) -> Frame.Place? {
+        request.path.first.flatMap { first in Frame.Place.allCases.first { $0.link == "/" + first } }
+    }
+
     private var notFound: Answer { frame.answer("Not found", at: nil, status: 404, "<h1>There is no such page</h1>") }
 
     private func live(_ name: String) async -> Answer {
-        let events =
-            switch name {
-            case "now": await broadcast.listen(.now, first: now())
-            case "jobs": await broadcast.listen(.jobs, first: jobs(nil))
-            case "feed": await broadcast.listen(.feed, first: feedPage())
-            default: nil as AsyncThrowingStream<[UInt8], any Error>?
-            }
-        return events.map { Answer(.stream($0), "text/event-stream") } ?? notFound
+        guard let topic = Broadcast.Topic(rawValue: name) else { return notFound }
+        return Answer(.stream(await broadcast.listen(topic, first: content(topic))), "text/event-stream")
     }
 
     // MARK: - Pages
 
-    private func now() async -> HTML {
-        NowPage(reading: await watcher.reading, points: await watcher.points, forms: forms).html
+    /// What a live page shows now.
+    private func content(_ topic: Broadcast.Topic) async -> HTML {
+        switch topic {
+        case .now: NowPage(reading: await watcher.reading, points: await watcher.points, forms: forms).html
+        case .jobs: await jobs(nil)
+        case .clients: await clients()
+        case .feed: FeedPage(entries: await feed.entries, fault: await feed.fault).html
+        }
     }
 
     private func jobs(_ code: String?) async -> HTML {
@@ -153,7 +160,14 @@ package struct Console: Sendable {
         }
     }
 
-    private func feedPage() async -> HTML { FeedPage(entries: await feed.entries, fault: await feed.fault).html }
+    private func clients() async -> HTML {
+        do {
+            let clients = try JSONTree(try await client.perform(.clients))["clients"]?.elements ?? []
+            return ClientsPage(clients: clients, forms: forms).html
+        } catch {
+            return "<h1>Clients</h1><p class=alert role=alert>\("\(error)")</p>"
+        }
+    }
 
     private func data(_ path: [String], _ request: Request) async throws -> Answer {
         let model = try ShownModel(try await client.model().json)
@@ -204,6 +218,10 @@ package struct Console: Sendable {
             let id = request.form["id"] ?? ""
             try await client.cancel(JobID(id), timeout: .seconds(10))
             return .redirection(URLText.link(["jobs", id]))
+        case ["kick"]:
+            guard let number = request.form["connection"].flatMap(Int.init) else { return notFound }
+            _ = try await client.kick(KickMessage(connection: number))
+            return .redirection("/clients")
         case ["delete"]:
             let model = try ShownModel(try await client.model().json)
             guard let entity = model[request.form["entity"] ?? ""] else { return notFound }

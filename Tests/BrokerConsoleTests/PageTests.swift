@@ -56,6 +56,36 @@ import Testing
         #expect(NowPage(reading: lost, points: [], forms: nil).html.text.contains("unreachable: gone"))
     }
 
+    @Test func `clients that fail or do not read come first, and few enough for a page`() throws {
+        func client(_ number: Int, _ more: String = "") throws -> JSONTree {
+            try JSONTree(
+                RawJSON(
+                    #"{"connection": \#(number), "client": "c\#(number)", "user": 0, "process": 7, "jobs": 9\#(more)}"#)
+            )
+        }
+        let error = #""error": {"code": "invalidValue", "message": "<i>no number"}"#
+        let few = try [
+            client(1), client(2, #", "unreadBytes": 5000"#), client(3, #", "failed": 2, "failedAt": 1000, \#(error)"#),
+            client(4, #", "failed": 1, "failedAt": 2000, \#(error)"#),
+        ]
+        let html = ClientsPage(clients: few, forms: Forms(token: "t")).html.text
+        let order = html.matches(of: /name="connection" value="(\d+)"/).map { String($0.1) }
+        #expect(order == ["4", "3", "2", "1"])
+        #expect(
+            html.contains("invalidValue: &lt;i&gt;no number") && html.contains("4.9 KiB") && !html.contains("are shown")
+        )
+        #expect(!ClientsPage(clients: few, forms: nil).html.text.contains("<form"))
+        let many = try (0..<1_000).map { number in
+            try client(
+                number, #", "failedAt": 1, "error": {"code": "x", "message": "\#(String(repeating: "y", count: 999))"}"#
+            )
+        }
+        let page = ClientsPage(clients: many, forms: Forms(token: Gate.random())).html.text
+        #expect(
+            page.contains("50 of 1,000 are shown")
+                && page.utf8.count + Assets.all.map(\.utf8.count).reduce(0, +) < 60_000)
+    }
+
     @Test func `ids, messages and names are text`() throws {
         let id = JSONTree.string(Self.hostile)
         let job = JSONTree.object([
@@ -70,6 +100,11 @@ import Testing
         }
         let commit = Commit(sequence: 1, id: JobID(Self.hostile), changes: [Self.hostile: .init(inserted: 1)])
         Self.expectHarmless(FeedPage(entries: [.init(commit: commit, seconds: nil)], fault: Self.hostile).html)
+        let client = JSONTree.object([
+            .init(name: "client", value: id), .init(name: "role", value: id),
+            .init(name: "error", value: .object([.init(name: "code", value: id), .init(name: "message", value: id)])),
+        ])
+        Self.expectHarmless(ClientsPage(clients: [client], forms: lists.forms).html)
         Self.expectHarmless(Frame(subject: Self.hostile).page(Self.hostile, at: nil, ""))
         Self.expectHarmless(EntityPage.value(id, cut: 100))
         Self.expectHarmless(EntityPage.link(Self.hostile, id))

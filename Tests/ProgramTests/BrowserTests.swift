@@ -5,7 +5,8 @@ import Testing
 @Suite(.timeLimit(.minutes(10)), .enabled(if: WebDriver.isInstalled, "takes chromium and chromium-driver"))
 struct BrowserTests {
     private static let pages = [
-        "/", "/jobs", "/jobs/first-1", "/jobs/%3Cb%3Ebad-1", "/data", "/data/Employee", "/data/Employee?where=nonsense",
+        "/", "/jobs", "/jobs/first-1", "/jobs/%3Cb%3Ebad-1", "/clients", "/data", "/data/Employee",
+        "/data/Employee?where=nonsense",
         "/data/Department", "/data/Employee/object?key=1", "/data/Employee/object?key=3", "/feed", "/nothing",
     ]
 
@@ -100,7 +101,7 @@ struct BrowserTests {
 
     @Test func `live pages change by themselves, and keep the focus`() throws {
         let programs = try ConsoleTests.programs()
-        let (browser, address) = try Self.open(programs)
+        let (browser, address) = try Self.open(programs, "--allow-write")
         try browser.open(address + "/feed")
         try browser.wait(for: "return document.getElementById('state').textContent == 'live'")
         try browser.run("document.querySelector('main a').focus()")
@@ -109,6 +110,14 @@ struct BrowserTests {
         #expect(try programs.run("broker", submit, input: #"{"page": "/c"}"#).status == 0)
         try browser.wait(for: "return document.querySelector('main').textContent.includes('seen-1')")
         #expect(try browser.text("return document.activeElement.getAttribute('href')") == focus)
+        // Also on a button among others of its name.
+        try browser.open(address + "/clients")
+        try browser.run("[...document.querySelectorAll('main button')].at(-1).focus()")
+        let button = try browser.text("return document.activeElement.getAttribute('aria-label')")
+        #expect(button.hasPrefix("Kick "))
+        try browser.run("document.querySelector('main table').isOld = true")
+        try browser.wait(for: "return !document.querySelector('main table').isOld")
+        #expect(try browser.text("return document.activeElement.getAttribute('aria-label')") == button)
         try browser.open(address + "/")
         try browser.wait(for: "return document.getElementById('state').textContent == 'live'")
         #expect(try browser.complaints() == [])
@@ -145,10 +154,22 @@ struct BrowserTests {
         #expect(try browser.complaints() == [])
         let left = try programs.run("broker", ["fetch", "Visit", "--count", "--socket", "broker.sock"])
         #expect(left.output == "1\n")
+
+        _ = try programs.start("'\(programs.executable("broker").path)' watch --socket broker.sock")
+        let row = "[...document.querySelectorAll('tbody tr')].find(row => row.textContent.includes('broker watch'))"
+        try browser.open(address + "/clients")
+        try browser.wait(for: "return \(row) !== undefined")
+        let kick = try browser.text("return \(row).querySelector('button').getAttribute('aria-label')")
+        for _ in 0..<100 where try browser.text("return document.activeElement.ariaLabel") != kick {
+            try browser.press(.tab)
+        }
+        try browser.press(.enter)
+        try browser.wait(
+            for: "return !document.querySelector('[aria-label=\"\(kick)\"]') && document.readyState == 'complete'")
     }
 
     /// A browser with the console's cookie.
-    private static func open(_ programs: Programs, _ options: String = "") throws -> (WebDriver, address: String) {
+    static func open(_ programs: Programs, _ options: String = "") throws -> (WebDriver, address: String) {
         let pages = try programs.startPages("console --socket broker.sock --listen 127.0.0.1:0 --no-open \(options)")
         let browser = try WebDriver(programs)
         try browser.open(pages.address)
@@ -157,7 +178,7 @@ struct BrowserTests {
     }
 
     /// In the folder that BROKER_SCREENSHOTS names, for people.
-    private static func keep(_ browser: WebDriver, _ name: String) throws {
+    static func keep(_ browser: WebDriver, _ name: String) throws {
         guard let folder = ProcessInfo.processInfo.environment["BROKER_SCREENSHOTS"] else { return }
         let safe = name.filter { $0.isLetter || $0.isNumber || $0 == "-" }
         try browser.screenshot().write(to: URL(fileURLWithPath: "\(folder)/\(safe).png"))

@@ -66,6 +66,7 @@ import Testing
             ("/jobs?code=invalidValue", ["&lt;b&gt;bad-1"]), ("/jobs?code=busy", ["No job has failed."]),
             ("/jobs/%3Cb%3Ebad-1", ["<td>invalidValue</td>", "<code>/json/0/id</code>"]),
             ("/jobs/first-1", ["Committed", "<a href=\"/data/Employee\">Employee</a></th><td class=n>3</td>"]),
+            ("/clients", ["<h1>Clients</h1>", ">broker console<div class=m>connection ", "</th><td class=n>0</td>"]),
             ("/data", ["Those who work here", "(a guess)", "<svg", "class=edge"]),
             (
                 "/data/Employee",
@@ -145,7 +146,9 @@ import Testing
         }
         for method in ["PUT", "DELETE", "OPTIONS", "HEAD"] { #expect(try http.send(method, "/").status == 405) }
         // It only reads.
-        for path in ["/pause", "/delete", "/cancel"] { #expect(try http.post(path, ["form": "x"]).status == 403) }
+        for path in ["/pause", "/delete", "/cancel", "/kick"] {
+            #expect(try http.post(path, ["form": "x"]).status == 403)
+        }
         #expect(try !http.get("/data/Employee/object?key=1").body.contains("<form method=post"))
         let refused = try programs.run("broker", ["console", "--listen", "0.0.0.0:8080"])
         #expect(
@@ -153,7 +156,7 @@ import Testing
             "\(refused)")
     }
 
-    @Test func `with allow-write, forms pause, cancel and delete`() throws {
+    @Test func `with allow-write, forms pause, cancel, kick and delete`() throws {
         let programs = try Self.programs()
         let http = try Self.open(programs, "--socket broker.sock --allow-write")
         let form = try #require(try http.get("/").body.firstMatch(of: /name=form value="([0-9a-f]{32})"/)?.1)
@@ -182,6 +185,16 @@ import Testing
         job.waitUntilExit()
         #expect(try health() == 0 && http.get("/data/Visit").body.contains("Objects 1 to 2"))
 
+        let watch = try programs.start("'\(programs.executable("broker").path)' watch --socket broker.sock")
+        while try !http.get("/clients").body.contains(">broker watch<") {}
+        let row = try #require(
+            try http.get("/clients").body.firstMatch(of: />broker watch<div class=m>connection (\d+)/)?.1)
+        #expect(try post("/kick", ["connection": String(row)]).headers["location"] == "/clients")
+        while try http.get("/clients").body.contains("connection \(row),") {}
+        #expect(try post("/kick", ["connection": String(row)]).body.contains("No other connection is that one"))
+        #expect(try post("/kick", ["connection": "x"]).status == 404)
+        watch.terminate()
+
         let department = ["entity": "Department", "key": "\"R&D\""]
         let trial = try post("/delete", department)
         #expect(trial.body.contains("What would be done") && trial.body.contains("Nothing has been changed yet."))
@@ -200,7 +213,9 @@ import Testing
         let http = try Self.open(programs, "--store store.sqlite")
         #expect(try http.get("/").headers["location"] == "/data")
         #expect(try http.get("/data").body.contains("<svg") && http.get("/data/Employee").body.contains(">Ada<"))
-        for path in ["/jobs", "/feed", "/live/now"] { #expect(try http.get(path).body.contains("There is no server")) }
+        for path in ["/jobs", "/clients", "/feed", "/live/now"] {
+            #expect(try http.get(path).body.contains("There is no server"))
+        }
     }
 
     @Test func `a Unix socket is for its user alone, and goes with the console`() throws {

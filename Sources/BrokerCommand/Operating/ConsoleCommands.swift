@@ -59,7 +59,7 @@ struct ConsoleCommand: AsyncParsableCommand {
             What the server does and did in the last hour, its jobs, the model and all objects, and the commits as they come. The pages \
             work without JavaScript; with it, they are live. With --store, there are the objects alone.
             Only a browser of this machine that was opened with the printed address gets pages. They change nothing, unless \
-            --allow-write is given: then they pause, cancel and delete, as far as the role of this user allows.
+            --allow-write is given: then they pause, cancel, kick and delete, as far as the role of this user allows.
             """)
 
     @OptionGroup var connection: ConnectionOptions
@@ -70,7 +70,10 @@ struct ConsoleCommand: AsyncParsableCommand {
     @Flag(inversion: .prefixedNo, help: "Open a browser, where there is a display.")
     var open = true
 
-    @Flag(help: "Add forms that pause and resume merging, cancel a job, or delete an object after a dry run.")
+    @Flag(
+        help:
+            "Add forms that pause and resume merging, cancel a job, end a connection, or delete an object after a dry run."
+    )
     var allowWrite = false
 
     mutating func validate() throws {

@@ -6,6 +6,7 @@ struct Frame: Sendable {
     enum Place: String, CaseIterable {
         case now = "Now"
         case jobs = "Jobs"
+        case clients = "Clients"
         case data = "Data"
         case feed = "Feed"
 
@@ -131,6 +132,7 @@ enum Assets {
         td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
         tbody tr:hover{background:var(--hover)}
         .data td,.data tbody th{max-width:320px;overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
+        .text{min-width:11em}
         .null{color:var(--muted);font-style:italic}code,.mono,pre{font:12.5px/1.5 ui-monospace,monospace}
         pre{white-space:pre-wrap;overflow-wrap:anywhere;margin:0;max-height:24em;overflow:auto}
         form{display:flex;flex-wrap:wrap;gap:8px;align-items:end;margin:0 0 12px}form.in{display:inline-flex;margin:0}
@@ -146,7 +148,9 @@ enum Assets {
         .picture .edge{fill:none;stroke:var(--muted);stroke-width:1.3}.picture .tip{fill:var(--muted)}
         summary{cursor:pointer;color:var(--link);margin:8px 0}
         @media (max-width:900px){.facts,.charts{grid-template-columns:1fr 1fr}}
-        @media (max-width:600px){.charts{grid-template-columns:1fr}header{padding:8px 12px}main{padding:12px 12px 32px}.subject{order:1;margin-left:0;flex-basis:100%}#state{margin-left:auto}.chart{height:36px}\
+        @media (max-width:600px){.charts{grid-template-columns:1fr}header{padding:8px 12px;gap:4px 8px}nav ul{gap:0}nav a{padding:4px 6px}\
+        main{padding:12px 12px 32px}.subject{order:1;margin-left:0;flex:1 1 60%}#state{order:2}header b{margin-right:auto}.chart{height:36px}\
+        th,td{padding:4px 8px}\
         .facts dd{font-size:15px}}
         """
 }

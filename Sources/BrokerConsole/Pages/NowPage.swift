@@ -191,10 +191,12 @@ struct Forms: Sendable {
         _ title: String, action: String, isBad: Bool = false, isInline: Bool = false,
         _ fields: KeyValuePairs<String, String> = [:]
     ) -> HTML {
+        let isNamed = isInline && !fields.isEmpty
+        let name: HTML = " aria-label=\"\(title) \(fields.map(\.value).joined(separator: " "))\""
         let hidden = fields.map { name, value -> HTML in "<input type=hidden name=\"\(name)\" value=\"\(value)\">" }
         return """
             <form method=post action="\(action)"\(" class=in", if: isInline)><input type=hidden name=form value="\(token)">\(hidden)\
-            <button\(" class=bad", if: isBad)>\(title)</button></form>
+            <button\(" class=bad", if: isBad)\(name, if: isNamed)>\(title)</button></form>
             """
     }
 }

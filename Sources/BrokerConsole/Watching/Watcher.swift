@@ -146,8 +146,8 @@ actor FeedLog {
 
 /// Live pages, by what they show: each event is made once, and goes to all of them.
 actor Broadcast {
-    enum Topic {
-        case now, jobs, feed
+    enum Topic: String {
+        case now, jobs, clients, feed
     }
 
     private typealias Continuation = AsyncThrowingStream<[UInt8], any Error>.Continuation
