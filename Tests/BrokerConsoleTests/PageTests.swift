@@ -56,6 +56,70 @@ import Testing
         #expect(NowPage(reading: lost, points: [], forms: nil).html.text.contains("unreachable: gone"))
     }
 
+    @Test func `what deserves attention is on the page at the limits of the alerts, with what to do`() throws {
+        let alerts = try Self.text(of: "protocol/operations/alerts.yml")
+        func limit(_ pattern: String) throws -> Int {
+            let match = try #require(try Regex(pattern + #"(\d+)"#).firstMatch(in: alerts), "\(pattern)")
+            return try #require(Int(match[1].substring ?? ""))
+        }
+        let now: Int64 = 2_000_000_000_000
+        let backup = Int64(try limit(#"broker_last_backup_timestamp_seconds > "#)) * 1_000
+        let lag = try limit(#"min_over_time\(broker_log_lag_entries\[5m\]\) > "#)
+        func signs(_ changes: [(String, String)]) throws -> String {
+            let usual = [("1772362800000", "\(now)"), (#""lag": 0"#, #""lag": \#(lag)"#)]
+            return Signs(now: try Self.statistics(changes + usual), moment: now).html.map(\.text).joined()
+        }
+        #expect(try signs([]) == "")
+        let waits = try limit("broker_oldest_job_age_seconds > ") * 1_000
+        let slow = try limit(#"broker_job_duration_seconds_bucket\[10m\]\)\)\) > "#) * 1_000_000
+        let disk = try limit("broker_store_free_disk_bytes < ")
+        let wal = try limit("broker_wal_bytes > ")
+        let cases: [(old: String, atLimit: String, beyond: String, words: String)] = [
+            (
+                #""oldestMilliseconds": 140"#, #""oldestMilliseconds": \#(waits)"#,
+                #""oldestMilliseconds": \#(waits + 1)"#, "/jobs"
+            ),
+            (
+                #""completed": 40, "failed": 1,"#, #""completed": 90, "failed": 10,"#,
+                #""completed": 89, "failed": 10,"#, "/clients"
+            ),
+            (#""p99": 40000,"#, #""p99": \#(slow),"#, #""p99": \#(slow + 1),"#, "in which stage"),
+            ("225485783040", "\(disk)", "\(disk - 1)", "make room"),
+            ("16875552", "\(wal)", "\(wal + 1)", "reader"),
+            ("1772362800000", "\(now - backup)", "\(now - backup - 1)", "<code>broker backup</code>"),
+            (
+                #""open": 3, "maximum": 1024"#, #""open": 9, "maximum": 10"#, #""open": 10, "maximum": 10"#,
+                "--connections"
+            ),
+            (#""lag": 0"#, #""lag": \#(lag)"#, #""lag": \#(lag + 1)"#, "behind the shared log"),
+        ]
+        for (old, atLimit, beyond, words) in cases {
+            #expect(try signs([(old, atLimit)]) == "", "\(atLimit)")
+            let html = try signs([(old, beyond)])
+            #expect(html.contains(words) && html.matches(of: /class=note/).count == 1, "\(beyond): \(html)")
+        }
+        let uptime = (#""uptimeMilliseconds": 86400000"#, #""uptimeMilliseconds": \#(backup + 1)"#)
+        #expect(try signs([(#", "backedUpAt": 1772362800000"#, ""), uptime]).contains("for two days"))
+        #expect(try signs([(#", "backedUpAt": 1772362800000"#, "")]) == "")
+    }
+
+    @Test func `the age of the newest backup, and replicas where there are any, are on the page`() throws {
+        func page(_ changes: [(String, String)]) throws -> String {
+            let statistics = try Self.statistics(changes)
+            let reading = Watcher.Reading(health: Health(statistics), statistics: statistics)
+            return NowPage(reading: reading, points: [], forms: nil, moment: 1_772_366_400_000).html.text
+        }
+        let replicas = #""replicas": {"r1": {"time": 1795766385808, "durable": 9036, "backup": 0}}"#
+        let others =
+            #""replicas": {"r1": {"time": 1772366399000, "durable": 9036, "backup": 9000}, "<r2>": {"time": 1772280000000, "durable": 36, "backup": 0}}"#
+        let html = try page([(replicas, others)])
+        #expect(html.contains("Newest backup</dt><dd>1 h<small>ago"))
+        #expect(html.contains("this server)</span></th><td class=n>0</td><td class=n>36</td><td class=n>1 s ago"))
+        #expect(html.contains("&lt;r2&gt;</th><td class=n>9,000</td><td class=n>no backup</td><td class=n>1 d ago"))
+        let alone = try page([(replicas, #""replicas": {}"#), (#", "backedUpAt": 1772362800000"#, "")])
+        #expect(alone.contains("Newest backup</dt><dd>never<small>") && !alone.contains("Replicas"))
+    }
+
     @Test func `clients that fail or do not read come first, and few enough for a page`() throws {
         func client(_ number: Int, _ more: String = "") throws -> JSONTree {
             try JSONTree(

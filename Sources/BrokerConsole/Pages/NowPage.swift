@@ -1,5 +1,6 @@
 import Broker
 import BrokerCommandLine
+import Glibc
 
 /// What the server does now, and did in the last hour.
 struct NowPage {
@@ -7,14 +8,16 @@ struct NowPage {
     let points: [Watcher.Point]
     /// The forms of an operator; nil for reads alone.
     let forms: Forms?
+    /// In milliseconds since 1970.
+    var moment = Int64(Glibc.time(nil)) * 1_000
 
     var html: HTML {
         let health = reading.health
         let alert: HTML = "<p class=alert role=alert>\(health.line)</p>"
         guard let now = reading.statistics else { return "<h1>Now</h1>\(alert)" }
         return """
-            <h1>Now</h1>\(alert, if: health.state != .serving)\(facts(now))<p class=m>The last \(minutes) minutes</p>\
-            <div class=charts>\(charts)</div><div class=cols><section>\(running)\(server(now))</section><section>\(stages(now))</section>\
+            <h1>Now</h1>\(alert, if: health.state != .serving)\(Signs(now: now, moment: moment).html)\(facts(now))<p class=m>The last \(minutes) minutes</p>\
+            <div class=charts>\(charts)</div><div class=cols><section>\(running)\(server(now))\(now.log.flatMap(replicas))</section><section>\(stages(now))</section>\
             <section>\(records(now))</section><section>\(faults(now))</section></div>\(controls)
             """
     }
@@ -37,8 +40,8 @@ struct NowPage {
         let (rates, minute) = (points.last, now.lastMinute)
         let total = minute.flatMap { $0.latencyMicroseconds.total.max == 0 ? nil : $0.latencyMicroseconds.total }
         let oldest = now.jobs.inFlight > 0 ? now.queues.oldestMilliseconds : nil
-        let readers = (now.wal.readers ?? []).map { "\($0.process ?? "a process") \($0.pid.map(String.init) ?? "")" }
-        let facts: [(name: String, value: String?, detail: String)] = [
+        let readers = (now.wal.readers ?? []).map(\.shown)
+        let facts: [(name: HTML, value: String?, detail: String)] = [
             (
                 "Jobs a second", rates?.jobs.map(ShortText.rate),
                 "\(ShortText.count(minute?.jobs.completed ?? 0)) in a minute"
@@ -48,7 +51,7 @@ struct NowPage {
                 "\(ShortText.count(minute?.objects.sum ?? 0)) in a minute"
             ),
             (
-                "Failed jobs", ShortText.count(now.jobs.failed),
+                "<a href=\"/jobs\">Failed jobs</a>", ShortText.count(now.jobs.failed),
                 "\(ShortText.count(minute?.jobs.failed ?? 0)) in a minute"
             ),
             (
@@ -56,8 +59,10 @@ struct NowPage {
                 oldest.map { "oldest \(ShortText.time(milliseconds: $0))" }
                     ?? "\(now.queues.opening) opening, \(now.queues.staging) staging"
             ),
-            ("Latency p50", total.map { time($0.p50) }, "of the last minute"),
-            ("Latency p99", total.map { time($0.p99) }, "max \(total.map { time($0.max) } ?? "–")"),
+            (
+                "<a href=\"/jobs\">Latency p99</a>", total.map { time($0.p99) },
+                total.map { "p50 \(time($0.p50)), max \(time($0.max))" } ?? "no job in a minute"
+            ),
             (
                 "WAL", ShortText.bytes(now.wal.bytes),
                 readers.isEmpty
@@ -73,7 +78,12 @@ struct NowPage {
                 "\(now.store.freeDiskBytes.map(ShortText.bytes) ?? "–") free"
             ),
             (
-                "Connections", now.connections.map { ShortText.count($0.open) },
+                "Newest backup",
+                now.store.backedUpAt.map { ShortText.time(milliseconds: max(0, Int(moment - $0))) } ?? "never",
+                now.store.backedUpAt == nil ? "broker backup makes one" : "ago"
+            ),
+            (
+                "<a href=\"/clients\">Connections</a>", now.connections.map { ShortText.count($0.open) },
                 "of \(now.connections.map { ShortText.count($0.maximum) } ?? "–"); \(now.subscriptions) subscriptions"
             ),
         ]
@@ -170,6 +180,23 @@ struct NowPage {
                 "\(log.stream ?? log.kind): position \(log.position), \(log.lag) entries not applied"
                     + (log.halted ? ", halted: \(log.reason ?? "")" : log.cause.map { ", \($0)" } ?? "")
             })
+        return table.html(none: "")
+    }
+
+    /// The servers that share the log, as of the position that is applied here.
+    private func replicas(_ log: Statistics.Log) -> HTML? {
+        guard let replicas = log.replicas, !replicas.isEmpty else { return nil }
+        var table = Table(
+            "Replicas of the shared log",
+            ["replica", "#entries not on its disk", "#entries not in its backup", "#newest entry"])
+        for (name, replica) in replicas.sorted(by: { $0.key < $1.key }) {
+            func behind(_ position: Int64) -> HTML { "\(ShortText.count(max(0, Int(log.last - position))))" }
+            table.add([
+                "\(name)\(" <span class=m>(this server)</span>", if: name == log.replica)", behind(replica.durable),
+                replica.backup == 0 ? "no backup" : behind(replica.backup),
+                "\(ShortText.time(milliseconds: max(0, Int(moment - replica.time)))) ago",
+            ])
+        }
         return table.html(none: "")
     }
 }
