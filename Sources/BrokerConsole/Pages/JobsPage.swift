@@ -25,20 +25,20 @@ struct JobLists {
             }
             return table.html(none: "No job is running.")
         case .failed:
-            var table = Table(
-                "Failed jobs, the newest first", ["job", "#sequence", "accepted", "user", "code", "message"])
+            var table = Table("Failed jobs, the newest first", ["job", "error", "accepted", "#sequence", "user"])
             for job in jobs {
-                let place = job["error"]?["path"]?.string.map { "at \($0): " } ?? ""
+                let place = job["error"]?["path"]?.string.map { " at \($0)" } ?? ""
+                let code = job["error"]?["code"]?.string ?? ""
+                let message = (job["error"]?["message"]?.string ?? "").cut(to: 300)
                 table.add([
-                    Self.link(job), Self.number(job, "sequence"), Self.accepted(job), Self.user(job),
-                    "\(job["error"]?["code"]?.string ?? "")",
-                    "\(place + (job["error"]?["message"]?.string ?? "").cut(to: 300))",
+                    Self.link(job), "<div class=text>\(code)\(place): \(message)</div>", Self.accepted(job),
+                    Self.number(job, "sequence"), Self.user(job),
                 ])
             }
             return table.html(none: "No job has failed.")
         case .slow:
             var table = Table(
-                "Slow jobs, those with the most work of their own first",
+                "Slow jobs, the most work first",
                 [
                     "job", "#work", "#total", "#queued", "#staged", "#journal", "#waited", "#merged", "#committed",
                     "operations", "entities", "user",
@@ -88,7 +88,8 @@ struct JobsPage {
         let title: HTML = code.map { "Failed jobs: \($0)" } ?? "Jobs"
         return """
             <h1>\(title)</h1>\(lists)<p class=m>The server's own user and root see all jobs, other users their own. A slow job took \
-            <code>--slow-job</code>, or a second.</p>\("<p><a href=\"/jobs\">All lists</a></p>", if: code != nil)
+            <code>--slow-job</code>, or a second. Much time staged or merged is the work of its own records: send fewer in a job. Waited: \
+            other jobs were merged before it, or merging was paused. Journal or committed: the disk is slow.</p>\("<p><a href=\"/jobs\">All lists</a></p>", if: code != nil)
             """
     }
 }
