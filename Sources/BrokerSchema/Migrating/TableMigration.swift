@@ -76,9 +76,13 @@ struct TableMigration {
     /// Whether some rows need another value than that of the column that stays.
     private func changesRows(_ column: String) -> Bool { origin.values[column] != nil }
 
+    /// The SQL of the value that all rows have in an added column, and that SQLite need not write into them; nil without one.
+    private func added(_ column: String) -> String? { isThere(column) ? nil : origin.constant(column) }
+
     /// Columns with rows that need new values, where the table is not rebuilt, and the SQL of these values.
     var updates: [(column: String, value: String)] {
         new.columns.compactMap { column in
+            guard added(column.name) == nil else { return nil }
             let value = expression(for: column.name, isRenamed: true)
             let isPlain = value == (isThere(column.name) ? quoted(column.name) : "NULL")
             return isPlain ? nil : (column.name, value)
@@ -90,6 +94,17 @@ struct TableMigration {
     /// The identity that takes the place of the earlier key; nil when the key stays.
     var newIdentity: [String]? { origin.hasNewKey ? new.primaryKey : nil }
 
+    /// Statements that add columns, where the table is not rebuilt.
+    ///
+    /// The DEFAULT is the value of the rows that are there: SQLite reads it where a row ends before the column. No other
+    /// row takes it (``/BrokerStore``), whatever the default in a later model.
+    func additions(_ comments: TableComments) -> [String] {
+        addedColumns.map { column in
+            "ALTER TABLE \(quoted(new.name)) ADD COLUMN \(new.definition(of: column))"
+                + (added(column.name).map { " DEFAULT (\($0))" } ?? "") + comments.suffix(of: column)
+        }
+    }
+
     /// Statements that add the columns of rows that take them from their owner, after all renamings.
     var ownerStatements: [String] {
         origin.ownerColumns.flatMap { $0.statements(new.name) { renamings.current($0) } }
@@ -99,7 +114,7 @@ struct TableMigration {
     var needsRebuild: Bool {
         let added = Set(addedColumns.map(\.name))
         let isPlain = { (column: Schema.Column) in
-            !column.isRequired && !new.primaryKey.contains(column.name)
+            (!column.isRequired || self.added(column.name) != nil) && !new.primaryKey.contains(column.name)
                 && !new.unique.contains { $0.contains(column.name) }
                 && !new.foreignKeys.contains { $0.columns.count > 1 && $0.columns.contains(column.name) }
         }
@@ -259,14 +274,8 @@ struct MigrationRun {
     }
 
     private func addColumns(to table: TableMigration) throws(StoreError) {
-        let comments = plan.comments.comments(on: table.new)
-        for column in table.addedColumns {
-            try connection.execute(
-                "ALTER TABLE \(quoted(table.new.name)) ADD COLUMN \(table.new.definition(of: column))"
-                    + comments.suffix(of: column))
-        }
-        // A DEFAULT clause would stay in the table, and apply to rows for which a later model has another default or
-        // none. One UPDATE sets all columns: each value depends on the concrete entities before the change.
+        for addition in table.additions(plan.comments.comments(on: table.new)) { try connection.execute(addition) }
+        // One UPDATE sets all columns: each value depends on the concrete entities before the change.
         let values = table.updates.map { "\(quoted($0.column)) = \($0.value)" }
         guard !values.isEmpty else { return }
         try connection.execute("UPDATE \(quoted(table.new.name)) SET \(values.joined(separator: ", "))")

@@ -29,8 +29,8 @@ final class EntityStatements {
     private let isInHierarchy: Bool
 
     init(
-        _ index: Int, _ plan: StagingPlan, _ scans: ScanSet, _ existing: ExistingTable?, checksValues: Bool,
-        on connection: Connection
+        _ index: Int, _ plan: StagingPlan, _ scans: ScanSet, _ existing: ExistingTable?, _ defaults: DeclaredDefaults,
+        checksValues: Bool, on connection: Connection
     ) {
         self.index = index
         self.plan = plan
@@ -66,7 +66,8 @@ final class EntityStatements {
                     && plan.defaultCell(entity: index, attribute: $0) == nil
             } + requiredLinks
         upserts = UpsertStatements(
-            columns, required: required, isForeign: existing != nil, scans, on: connection)
+            columns, required: required, isForeign: existing != nil, scans,
+            defaulted: defaults.names(in: plan.model.table(of: index)), on: connection)
     }
 
     func name(ofColumn column: Int) -> String { columns.nameInModel(column) }

@@ -48,6 +48,8 @@ final class Merger {
         self.isForeign = isForeign
         self.scans = scans
         forms = ColumnAffinities(plan.model, on: connection)
+        // Another program's defaults are meant for new rows.
+        let defaults = try isForeign ? DeclaredDefaults() : DeclaredDefaults(on: connection)
         var entities: [EntityStatements] = []
         let checked = try isForeign ? Self.tablesWithChecks(on: connection) : []
         for index in plan.model.entities.indices {
@@ -55,15 +57,15 @@ final class Merger {
             if let table { forms.note(table, of: index, plan.model.entities[index]) }
             entities.append(
                 EntityStatements(
-                    index, plan, scans, table, checksValues: checked.contains(plan.model.table(of: index)),
+                    index, plan, scans, table, defaults, checksValues: checked.contains(plan.model.table(of: index)),
                     on: connection))
         }
         self.entities = entities
         links = plan.layout.linkTables.indices.map { LinkStatements($0, plan, scans, on: connection) }
         deletions = try DeletionStatements(plan, on: connection)
-        objects = ObjectStatements(plan, on: connection)
+        objects = ObjectStatements(plan, defaults, on: connection)
         named = try NamedObjects(on: connection)
-        historyTables = try ChangedTables(entities, plan, on: connection)
+        historyTables = try ChangedTables(entities, plan, defaults, on: connection)
         order = Self.parentsFirst(plan.layout)
         entitiesByName = plan.model.entities.indices.sorted {
             plan.model.entities[$0].name < plan.model.entities[$1].name

@@ -478,6 +478,8 @@ final class ChangedTables {
     struct Table {
         let entity: Int
         let keyColumns: [Int32]
+        /// The values of columns that a row may end before.
+        let defaults: [Int32: OwnedCell]
         /// Columns of real numbers: SQL returns a whole number in them as a real number, the hook as an integer.
         let realColumns: Set<Int32>
         /// The column of a hierarchy's table with the name of the concrete entity.
@@ -512,7 +514,9 @@ final class ChangedTables {
     private var ownIdentities: Set<Int> = []
     /// By entity index.
     private(set) var longColumns: [LongColumns]
-    init(_ entities: [EntityStatements], _ plan: StagingPlan, on connection: Connection) throws(StoreError) {
+    init(
+        _ entities: [EntityStatements], _ plan: StagingPlan, _ defaults: DeclaredDefaults, on connection: Connection
+    ) throws(StoreError) {
         let model = plan.model
         let naming = ColumnNaming(model: model, layout: plan.layout)
         longColumns = Array(repeating: LongColumns(), count: model.entities.count)
@@ -529,7 +533,7 @@ final class ChangedTables {
             tables[statements.entity.table] = .entity(
                 Table(
                     entity: index, keyColumns: statements.keyNames.compactMap { columns.positions[$0] },
-                    realColumns: columns.realColumns,
+                    defaults: defaults.values(in: statements.entity.table), realColumns: columns.realColumns,
                     entityColumn: model.isInHierarchy(index) ? columns.positions[entityColumnName] : nil,
                     concreteEntities: Dictionary(uniqueKeysWithValues: concreteEntities), identities: identities))
             if !identities.isEmpty { ownIdentities.insert(index) }
@@ -639,7 +643,13 @@ struct RowValues {
     init(
         count: Int32, _ table: ChangedTables.Table, hasDigest: Bool, _ value: (Int32) -> OpaquePointer?
     ) {
-        func cell(_ column: Int32) -> Cell { Cell(value(column)).stored(asReal: table.realColumns.contains(column)) }
+        func cell(_ column: Int32) -> Cell {
+            let value = value(column)
+            if !table.defaults.isEmpty, value == PreupdateHook.absentValue, let value = table.defaults[column] {
+                return value.cell
+            }
+            return Cell(value).stored(asReal: table.realColumns.contains(column))
+        }
         key = StoredKey(table.keyColumns.map(cell))
         concreteEntity =
             table.entityColumn.flatMap {

@@ -5,6 +5,7 @@ internal import BrokerStaging
 /// The SQL of single objects, which are named by the entity of their table and the number of their row.
 final class ObjectStatements {
     private let plan: StagingPlan
+    private let defaults: DeclaredDefaults
     private let connection: Connection
     private let naming: ColumnNaming
     private let cache: StatementCache
@@ -12,8 +13,9 @@ final class ObjectStatements {
     private var ownedKeys: [Int: [Statement]] = [:]
     private var model: Model { plan.model }
 
-    init(_ plan: StagingPlan, on connection: Connection) {
+    init(_ plan: StagingPlan, _ defaults: DeclaredDefaults, on connection: Connection) {
         self.plan = plan
+        self.defaults = defaults
         self.connection = connection
         naming = ColumnNaming(model: plan.model, layout: plan.layout)
         cache = StatementCache(on: connection)
@@ -55,6 +57,11 @@ final class ObjectStatements {
         if model.isInHierarchy(entity) {
             names.append(quoted(entityColumnName))
             values.append(naming.names([entity]))
+        }
+        let defaulted = defaults.names(in: model.table(of: entity)).map(quoted)
+        for name in defaulted where !names.contains(where: name.hasSameBytes) {
+            names.append(name)
+            values.append("NULL")
         }
         let content =
             names.isEmpty

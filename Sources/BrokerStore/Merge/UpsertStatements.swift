@@ -20,6 +20,7 @@ final class UpsertStatements {
     /// Staged columns that an insert requires besides the identity: attributes, and links that another program's table requires.
     let required: [Int]
     private let isForeign: Bool
+    private let defaulted: [String]
     private let connection: Connection
     private let stagedTable: String
     private var uniform: [[Int]: Upsert] = [:]
@@ -30,8 +31,10 @@ final class UpsertStatements {
 
     /// - Parameter isForeign: another program made the table, which may have defaults and constraints of its own.
     init(
-        _ columns: EntityColumns, required: [Int], isForeign: Bool, _ scans: ScanSet, on connection: Connection
+        _ columns: EntityColumns, required: [Int], isForeign: Bool, _ scans: ScanSet, defaulted: [String],
+        on connection: Connection
     ) {
+        self.defaulted = defaulted
         self.columns = columns
         isInHierarchy = columns.plan.model.isInHierarchy(columns.index)
         self.required = required
@@ -110,7 +113,9 @@ final class UpsertStatements {
 
     private func prepare(_ present: [Int], isRagged: Bool) throws(StoreError) -> Upsert {
         try Upsert(
-            UpsertSQL(columns: columns, present: present, isRagged: isRagged, stagedTable: stagedTable, old: old),
+            UpsertSQL(
+                columns: columns, present: present, isRagged: isRagged, defaulted: defaulted, stagedTable: stagedTable,
+                old: old),
             without: columns.indexed.intersection(columns.others(present)),
             absentValues: isRagged ? absentValues : nil, on: connection)
     }
@@ -282,6 +287,8 @@ struct UpsertSQL {
     fileprivate let present: [Int]
     /// The rows may lack values for some of these columns: ``StagedFunctions`` know which values the current row has.
     fileprivate let isRagged: Bool
+    /// Columns with a DEFAULT, which is not for new rows.
+    fileprivate let defaulted: [String]
     fileprivate let stagedTable: String
     fileprivate let old: String
 
@@ -303,6 +310,10 @@ struct UpsertSQL {
         if model.isInHierarchy(columns.index) {
             names.append(entityColumnName)
             values.append(columns.naming.names([columns.index]))
+        }
+        for name in defaulted where !names.contains(where: name.hasSameBytes) {
+            names.append(name)
+            values.append("NULL")
         }
         let statement = try connection.prepare(
             "INSERT INTO \(columns.table) AS \(old) (\(quotedList(names))) SELECT \(values.joined(separator: ", ")) "

@@ -264,10 +264,13 @@ extension Statement {
 extension Cell {
     var literal: String {
         switch kind {
-        case .integer: integer == .min ? "(-9223372036854775807 - 1)" : "\(integer)"
+        case .integer: "\(integer)"
         // Swift writes the shortest text that reads as the same number, always with a point or an exponent.
         case .real: "\(real)"
-        case .text: "CAST(x'\(hexadecimal)' AS TEXT)"
+        // The literal of a text ends at the character U+0000.
+        case .text:
+            bytes.contains(0)
+                ? "CAST(x'\(hexadecimal)' AS TEXT)" : textLiteral(String(decoding: bytes, as: UTF8.self))
         case .blob: "x'\(hexadecimal)'"
         case .null, .absent, .object: "NULL"
         }
