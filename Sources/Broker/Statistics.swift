@@ -153,6 +153,8 @@ public struct Statistics: Sendable, Hashable, Codable {
         public var outcomes: Int?
         /// As many are stored at most; nil of an earlier server.
         public var maximumOutcomes: Int?
+        /// When the job of the oldest of them ended, in milliseconds since 1970; nil for none, and of an earlier server.
+        public var oldestOutcomeAt: Int64?
         /// When the whole WAL was last copied into the database, in milliseconds since 1970; nil for not since the start.
         public var checkpointedAt: Int64?
         /// When the last backup was done, in milliseconds since 1970, also before the start; nil for none.

@@ -149,6 +149,9 @@ extension ServerMetric {
         number(
             "rejects_omitted_total", .counter, "store.rejects.omitted",
             "Rejected records that were not kept, or gave way to later ones."),
+        number(
+            "oldest_outcome_timestamp_seconds", .gauge, "store.oldestOutcomeAt", unit: 1_000,
+            "When the job of the oldest stored outcome ended; absent without one."),
         number("wal_bytes", .gauge, "wal.bytes", "Size of the WAL's file."),
         number(
             "wal_uncheckpointed_pages", .gauge, "wal.uncheckpointedPages",

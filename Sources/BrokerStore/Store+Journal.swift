@@ -242,6 +242,9 @@ extension Store {
     package var forgottenThrough: Int64 { ledger.forgottenThrough }
 
     package var outcomeCount: Int { ledger.count }
+
+    /// When the oldest job whose outcome is stored ended, in milliseconds since 1970; nil for none.
+    package var oldestOutcomeTime: Int64? { ledger.oldestTime }
 }
 
 // The time of the newest backup, which the store remembers for its operator.

@@ -234,6 +234,23 @@ import Testing
         #expect(try store.apply("{}", id: "job \(oldest)").earlier != nil)
     }
 
+    @Test func `the time of the oldest outcome follows what is deleted and replaced, and is read again`() throws {
+        let test = try store(keeping: 100, seconds: 60)
+        #expect(test.store.oldestOutcomeTime == nil)
+        try test.apply(#"{"Thing": [{"id": "x"}]}"#, id: "failed", now: 4_000)
+        try test.apply("{}", now: 5_000)
+        #expect(test.store.oldestOutcomeTime == 4_000)
+        // A failed job that is sent again has its outcome at the end.
+        try test.apply("{}", id: "failed", now: 6_000)
+        #expect(test.store.oldestOutcomeTime == 5_000)
+        try test.applyTogether([test.job("{}", now: 7_000)], isUndone: true)
+        #expect(test.store.oldestOutcomeTime == 5_000)
+        try test.apply("{}", now: 65_500)
+        #expect(test.store.oldestOutcomeTime == 6_000)
+        try test.reopen()
+        #expect(test.store.oldestOutcomeTime == 6_000)
+    }
+
     @Test func `a count that was lowered is reached in steps`() throws {
         let test = try store(keeping: 10_000)
         try apply(2_500, to: test)

@@ -83,6 +83,8 @@ struct StoreFacts {
     var wal = WALStatus()
     /// Lines of the ledger.
     var outcomes = 0
+    /// When the job of the oldest line ended.
+    var oldestOutcomeAt: Int64?
     /// The newest sequence whose outcome may be forgotten.
     var forgottenThrough: Int64 = 0
     var rejects = RejectTally()
@@ -92,7 +94,8 @@ struct StoreFacts {
     init() {}
 
     init(_ store: Store) {
-        (wal, outcomes, rejects) = (store.wal, store.outcomeCount, store.rejectTally)
+        (wal, rejects) = (store.wal, store.rejectTally)
+        (outcomes, oldestOutcomeAt) = (store.outcomeCount, store.oldestOutcomeTime)
         (forgottenThrough, history) = (store.forgottenThrough, store.history)
     }
 }

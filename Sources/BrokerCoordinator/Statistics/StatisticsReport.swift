@@ -73,6 +73,7 @@ extension Statistics.Counters {
                 writer.member("bytes", facts.rejects.bytes)
                 writer.member("omitted", facts.rejects.omitted)
             }
+            if let time = facts.oldestOutcomeAt { writer.member("oldestOutcomeAt", time) }
             if let time = facts.wal.checkpointedAt { writer.member("checkpointedAt", time) }
             if let time = backedUpAt { writer.member("backedUpAt", time) }
         }

@@ -12,6 +12,8 @@ final class Ledger {
         var rows: Int
         /// The time of the last job in it; nil while it is empty.
         var newestTime: Int64?
+        /// That of the first job in it.
+        var oldestTime: Int64?
         /// Lines before this sequence have expired.
         var first: Int64 = 0
         var history: StateDigest?
@@ -51,7 +53,7 @@ final class Ledger {
         lines = try LedgerLines(on: connection, index)
         deleteLine = try connection.prepare("DELETE FROM _broker_jobs WHERE sequence = ?1")
         inserts = try LedgerInserts(on: connection)
-        findFirst = try connection.prepare("SELECT min(sequence) FROM _broker_jobs")
+        findFirst = try connection.prepare("SELECT sequence, ended FROM _broker_jobs ORDER BY sequence LIMIT 1")
         func write(_ key: String, _ value: String = "excluded.value") throws(StoreError) -> Statement {
             try connection.prepare(
                 "INSERT INTO _broker_meta (key, value) VALUES ('\(key)', ?1) "
@@ -75,7 +77,7 @@ final class Ledger {
             tally.rows += 1
         }
         tally.history = try StoreMeta(connection: connection).value(of: .logApplied).flatMap { StateDigest($0) }
-        tally.first = try connection.integer("SELECT min(sequence) FROM _broker_jobs") ?? 0
+        (tally.first, tally.oldestTime) = try findFirst.first { ($0.integer(0), $0.integer(1)) } ?? (0, nil)
         tally.newestTime = try connection.integer("SELECT ended FROM _broker_jobs ORDER BY sequence DESC LIMIT 1")
         durable = tally
     }
@@ -105,11 +107,13 @@ final class Ledger {
         if let failure {
             try deleteLine.run(failure.sequence)
             tally.rows -= connection.changes
+            tally.oldestTime = try findFirst.first { $0.integer(1) }
         }
         index.set(id, to: outcome.sequence, replacing: failure?.sequence)
         pending.add(outcome, ofJob: id, now: now)
         if pending.count == LedgerInserts.most { try write() }
         tally.rows += 1
+        tally.oldestTime = tally.oldestTime ?? now
         try prune(now)
     }
 
@@ -148,6 +152,7 @@ final class Ledger {
     }
 
     var count: Int { durable.rows }
+    var oldestTime: Int64? { durable.oldestTime }
 
     /// The highest sequence whose outcome may have been deleted; 0 for none.
     var forgottenThrough: Int64 { max(0, durable.first - 1) }
@@ -157,8 +162,11 @@ final class Ledger {
         try deleteFirst.run(Int64(count), time)
         guard connection.changes > 0 else { return }
         tally.rows -= connection.changes
-        guard let first = try findFirst.first(read: { $0.integer(0) }) else { return }
-        tally.first = first
+        guard let (first, time) = try findFirst.first(read: { ($0.integer(0), $0.integer(1)) }) else {
+            tally.oldestTime = nil
+            return
+        }
+        (tally.first, tally.oldestTime) = (first, time)
         try writeForgotten.run(first - 1)
     }
 
