@@ -178,15 +178,19 @@ extension BrokerClient {
     ///
     /// - Parameters:
     ///   - removedParts: what becomes of parts that the model no longer has, this time.
+    ///   - keeping: instead, the only parts that are kept, as the changes name them: `Entity`, `Entity.attribute`.
+    ///   - dropping: instead, the only parts that are dropped.
     ///   - dryRun: nothing is changed, and refused changes are returned, too.
     ///   - timeout: see `BrokerProtocol`.
     /// - Throws: ``/Broker/BrokerError``; with ``/Broker/BrokerError/Code/storeUnavailable`` and every difference when a change is
     ///   refused; with ``/Broker/BrokerError/Code/unsupportedMessage`` by a server that does not know the action. With
     ///   ``/Broker/BrokerError/Code/connectionLost`` and ``/Broker/BrokerError/Code/outcomeUnknown`` it may have been done.
     @discardableResult public func migrate(
-        removedParts: RemovedParts = .refuse, dryRun: Bool = false, timeout: Duration? = nil
+        removedParts: RemovedParts = .refuse, keeping: [String] = [], dropping: [String] = [], dryRun: Bool = false,
+        timeout: Duration? = nil
     ) async throws -> ModelMigration {
-        let message = MigrateMessage(isDryRun: dryRun, removedParts: removedParts)
+        let message = MigrateMessage(
+            isDryRun: dryRun, removedParts: removedParts, kept: keeping, dropped: dropping)
         return try await withTimeout(timeout) { try await self.migrate(message) }
     }
 

@@ -29,6 +29,6 @@ struct RootCommand: AsyncParsableCommand {
 
     static func main() async {
         Allocator.releaseFreeMemory()
-        await Program.run(RootCommand.self)
+        await Program.run(RootCommand.self) { ProgramArguments(RemovalOptions.completed($0)) }
     }
 }

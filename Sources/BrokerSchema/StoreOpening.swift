@@ -59,6 +59,13 @@ package struct StoreOpening {
         // A change that is refused in terms of the model is not reported in terms of SQL, too.
         var changes = isNew ? [] : meaning + plan.changes.filter { !reported.contains($0.subject) }
         if isNew { changes = plan.changes.filter { $0.verdict == .refused } }
+        for subject in removal.subjects
+        where !comparison.decided.contains(ExactText(subject)) && !plan.decided.contains(ExactText(subject)) {
+            changes.append(
+                StoreChange(
+                    .refused, subject, "\(subject) was named, and is no part that the model removes from the store",
+                    remedy: "name what the other lines show, as they show it"))
+        }
         if let fault = held.fault {
             changes.append(
                 StoreChange(
@@ -82,7 +89,7 @@ package struct StoreOpening {
         while true {
             let comparison = ModelComparison(
                 from: stored, inForce: inForce, to: model, match, removal, populated: populated,
-                inexact: try rows.inexact(model, match, convert, readsAll: removal == .drop))
+                inexact: try rows.inexact(model, match, convert, readsAll: removal.drops))
             // Each round releases some more parts: others may only be in the way once these are gone.
             let empty = try rows.empty(comparison.obstacles.subtracting(match.released))
             guard !empty.isEmpty else { return comparison }

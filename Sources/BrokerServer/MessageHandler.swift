@@ -492,6 +492,7 @@ extension MessageHandler {
             "\(MigrateMessage.action) was asked for.",
             metadata: request.connection.peer.metadata.merging([
                 "dryRun": "\(message.isDryRun)", "removedParts": "\(message.removedParts.rawValue)",
+                "namedParts": "\(message.kept.count + message.dropped.count)",
             ]) { $1 })
         guard let migrate = options.migrate else {
             return request.send(Fault.notHere(MigrateMessage.action))

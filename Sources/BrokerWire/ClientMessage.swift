@@ -40,10 +40,29 @@ package struct MigrateMessage: Sendable, Equatable {
     /// Nothing is changed.
     package let isDryRun: Bool
     package let removedParts: RemovedParts
+    /// Instead, the subjects of changes that decide about these parts alone.
+    package let (kept, dropped): ([String], [String])
 
-    package init(isDryRun: Bool, removedParts: RemovedParts) {
+    package init(isDryRun: Bool, removedParts: RemovedParts, kept: [String] = [], dropped: [String] = []) {
         self.isDryRun = isDryRun
         self.removedParts = removedParts
+        (self.kept, self.dropped) = (kept, dropped)
+    }
+
+    fileprivate init(_ root: JSONValue) throws(WireError) {
+        self.init(
+            isDryRun: try root.optionalBool("dryRun") ?? false,
+            removedParts: try root.optionalWord("removedParts", RemovedParts.known) ?? .refuse,
+            kept: try root.optionalStrings("keep", of: "names of parts"),
+            dropped: try root.optionalStrings("drop", of: "names of parts"))
+        if removedParts != .refuse, !kept.isEmpty || !dropped.isEmpty {
+            throw .unsupported(
+                "`removedParts` decides about all parts, and `keep` and `drop` about those that they name; send one of "
+                    + "both.", at: "/removedParts")
+        }
+        if let both = kept.first(where: { dropped.contains($0) }) {
+            throw .unsupported("`keep` and `drop` both name \(both).", at: "/drop")
+        }
     }
 
     /// Writes the members of the message.
@@ -51,6 +70,8 @@ package struct MigrateMessage: Sendable, Equatable {
         writer.member("action", Self.action)
         writer.member("dryRun", isDryRun)
         writer.member("removedParts", removedParts.rawValue)
+        if !kept.isEmpty { writer.strings("keep", kept) }
+        if !dropped.isEmpty { writer.strings("drop", dropped) }
     }
 }
 
@@ -203,10 +224,7 @@ extension ClientEnvelope {
         case KickMessage.action?: return .kick(try KickMessage(root))
         case ClientMessage.backupAction?: return try backup(in: root)
         case MigrateMessage.action?:
-            return .migrate(
-                MigrateMessage(
-                    isDryRun: try root.optionalBool("dryRun") ?? false,
-                    removedParts: try root.optionalWord("removedParts", RemovedParts.known) ?? .refuse))
+            return .migrate(try MigrateMessage(root))
         case let action?: return .admin(AdminAction(rawValue: action))
         case nil:
             throw .unsupported(

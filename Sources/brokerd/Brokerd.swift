@@ -81,7 +81,7 @@ struct Brokerd: AsyncParsableCommand {
             (they stay in the file, unused) or drop. It decides at every start and reload, also about later models. \
             `broker migrate` decides once, asks, and shows what is lost.
             """)
-    var removal: RemovalPolicy = .refuse
+    var removal: RemovalPolicy.Choice = .refuse
 
     @OptionGroup(title: "Access")
     var access: AccessOptions
@@ -192,7 +192,7 @@ struct Brokerd: AsyncParsableCommand {
         if Allocator.countsAllocations { options.allocations = { Allocator.allocations } }
         options.slowJobMicroseconds = observing.slowJobMicroseconds
         options.store.synchronous = synchronous ?? (hasLog ? .normal : .full)
-        options.store.removal = removal
+        options.store.removal = RemovalPolicy(removal)
         options.store.fileMode = try access.storeFileMode()
         options.store.retention = LedgerRetention(
             count: limits.keepOutcomes, seconds: limits.keepOutcomesSeconds.seconds)
@@ -227,7 +227,7 @@ struct Brokerd: AsyncParsableCommand {
 }
 
 extension Synchronous: ExpressibleByArgument {}
-extension RemovalPolicy: ExpressibleByArgument {}
+extension RemovalPolicy.Choice: ExpressibleByArgument {}
 extension Logger.Level: @retroactive ExpressibleByArgument {}
 
 extension ServerError: ExplainedError {}
@@ -249,7 +249,10 @@ extension Brokerd {
         _ model: ServedModel, _ coordinator: Coordinator, _ service: ServiceNotifier, logger: Logger
     ) -> @Sendable (MigrateMessage, _ notify: @escaping @Sendable (Result<[StoreChange], Fault>) -> Void) -> Void {
         { message, notify in
-            let removal = RemovalPolicy(rawValue: message.removedParts.rawValue) ?? .refuse
+            let removal =
+                message.kept.isEmpty && message.dropped.isEmpty
+                ? RemovalPolicy(.init(rawValue: message.removedParts.rawValue) ?? .refuse)
+                : RemovalPolicy(keeping: message.kept, dropping: message.dropped)
             guard !message.isDryRun else {
                 return coordinator.compare(removal: removal, reading: { model.read(isDryRun: true) }, notify: notify)
             }
@@ -314,7 +317,7 @@ extension Brokerd {
     }
 
     private func checkStore(_ plan: StagingPlan) throws -> Bool {
-        let found = reported { try Store.changesOfOpening(path: store, plan: plan, removal: removal) }
+        let found = reported { try Store.changesOfOpening(path: store, plan: plan, removal: RemovalPolicy(removal)) }
         guard let found else { return false }
         guard let changes = found else {
             try Program.say("The store \(store) would be made.")

@@ -552,7 +552,7 @@ import Testing
         let without = Self.family.replacing(
             #","# + "\n  " + #""Guest": {"parent": "Person", "attributes": {"grade": "string"}}"#, with: "")
         #expect(without != Self.family)
-        for removal in RemovalPolicy.allCases {
+        for removal in RemovalPolicy.Choice.allCases.map(RemovalPolicy.init) {
             let message = try refusal(store(), without, removal: removal)
             #expect(message.contains("Guest is in the store, but not in the model, and the store has objects of it"))
         }

@@ -53,6 +53,10 @@ import Testing
             ("", MigrateMessage(isDryRun: false, removedParts: .refuse)),
             (#","dryRun":true,"removedParts":"drop""#, MigrateMessage(isDryRun: true, removedParts: .drop)),
             (#","dryRun":false,"removedParts":"keep""#, MigrateMessage(isDryRun: false, removedParts: .keep)),
+            (
+                #","keep":["A"],"drop":["B.c","D"]"#,
+                MigrateMessage(isDryRun: false, removedParts: .refuse, kept: ["A"], dropped: ["B.c", "D"])
+            ),
         ] {
             guard case .migrate(let read) = try message(#"{"type":"admin","action":"migrate"\#(fields)}"#).message
             else {
@@ -67,6 +71,9 @@ import Testing
             (#""dryRun":null"#, "/dryRun", "must be true or false"),
             (#""removedParts":"lose""#, "/removedParts", "`refuse`, `keep` and `drop`"),
             (#""removedParts":true"#, "/removedParts", "must be a string"),
+            (#""removedParts":"drop","keep":["A"]"#, "/removedParts", "send one of both"),
+            (#""keep":["A","B"],"drop":["B"]"#, "/drop", "both name B"),
+            (#""keep":"A""#, "/keep", "an array of names of parts"), (#""drop":[1]"#, "/drop/0", "names of parts"),
         ] {
             expect(#"{"type":"admin","action":"migrate",\#(fields)}"#, .unsupportedMessage, at: path, fact)
         }

@@ -336,6 +336,43 @@ import Testing
         #expect(try Database(programs.path("store.sqlite")).rows("SELECT * FROM Employee") == ["1|NULL", "2|NULL"])
     }
 
+    @Test func `each part that the model no longer has is kept or dropped by its name, with a server and without`()
+        throws
+    {
+        let server = try startServer()
+        let some = ["--keep", "Employee.name", "--drop=Department"]
+        let refused = try migrate(some)
+        #expect(refused.status == 1 && refused.output.contains("refused: Employee.department is in"), "\(refused)")
+        #expect(refused.output.contains("kept: Employee.name") && refused.output.contains("dropped: Department"))
+        let none = try migrate(some + ["--drop", "Employee.department", "--drop", "Employee.level", "--yes"])
+        #expect(none.status == 1 && none.output.contains("Employee.level was named, and is no part"), "\(none)")
+        let local = try programs.run(
+            "broker", ["model", "diff"] + Self.local + some + ["--drop", "Employee.department"])
+        #expect(local.status == 0, "\(local)")
+        let made = try migrate(some + ["--drop", "Employee.department", "--yes"])
+        #expect(made.status == 0, "\(made)")
+        let columns = "SELECT name FROM pragma_table_info('Employee') ORDER BY 1"
+        #expect(try Database(programs.path("store.sqlite")).rows(columns) == ["id", "level", "name"])
+        server.terminate()
+        server.waitUntilExit()
+        // Without a value, all: the rest.
+        let all = try migrateStore(["--drop", "--yes"])
+        #expect(all.status == 0 && all.output.contains("dropped: Employee.name was retained"), "\(all)")
+        #expect(try Database(programs.path("store.sqlite")).rows(columns) == ["id", "level"])
+    }
+
+    @Test(arguments: [
+        (["--keep", "--drop"], "takes no other"), (["--keep", "--drop", "A"], "takes no other"),
+        (["--keep", "A", "--drop", "A"], "A cannot be both kept and dropped"),
+        (["--drop", "A", "--migrate", "drop"], "--migrate"),
+    ])
+    func `options that contradict each other are refused before anything is read`(options: [String], fault: String)
+        throws
+    {
+        let result = try migrateStore(options)
+        #expect(result.status == 2 && result.complaints.contains(fault), "\(result)")
+    }
+
     @Test func `a store is migrated without a server, but not beside one`() throws {
         let server = try startServer()
         let before = try contents()

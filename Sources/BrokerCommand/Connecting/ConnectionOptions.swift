@@ -42,7 +42,7 @@ struct ConnectionOptions: ParsableArguments {
             With --store: what happens to tables and columns that the model no longer has: refuse (the store is not \
             opened), keep (they stay in the file, unused) or drop. `broker migrate` asks before, and shows what is lost.
             """)
-    var removal: RemovalPolicy?
+    var removal: RemovalPolicy.Choice?
 
     @Option(
         help: .value("time", "With --store: how long to wait while another broker has the store. Default: not at all."))
@@ -140,7 +140,7 @@ struct ConnectionOptions: ParsableArguments {
         do {
             local = try await LocalServer.start(
                 store: store, model: try model(of: store, inferred), makesStore: makesStore, isReading: isReading,
-                isDryRun: isDryRun, syncsAtEnd: syncsAtEnd, removal: removal ?? .refuse, wait: wait)
+                isDryRun: isDryRun, syncsAtEnd: syncsAtEnd, removal: RemovalPolicy(removal ?? .refuse), wait: wait)
         } catch  where started.isInterrupted.load(ordering: .relaxed) {
             // What the signal has removed is no fault; its thread ends the process.
             await withUnsafeContinuation { (_: UnsafeContinuation<Void, Never>) in }
@@ -242,7 +242,7 @@ extension CommandFailure {
     }
 }
 
-extension RemovalPolicy: ExpressibleByArgument {}
+extension RemovalPolicy.Choice: ExpressibleByArgument {}
 
 /// The server of this process, for the thread of a signal.
 private final class StartedServer: Sendable {
@@ -252,18 +252,49 @@ private final class StartedServer: Sendable {
 
 /// The treatment of parts that a model no longer has.
 struct RemovalOptions: ParsableArguments {
-    enum Choice: String, EnumerableFlag {
-        case keep, drop
+    @Option(
+        parsing: .singleValue,
+        help: ArgumentHelp(
+            """
+            This part, an Entity or Entity.attribute that the model no longer has, stays in the file, unused. May be \
+            repeated; parts that are not named are refused. Without a value: all of them stay.
+            """, valueName: "part"))
+    var keep: [String] = []
 
-        static func help(for choice: Choice) -> ArgumentHelp? {
-            switch choice {
-            case .keep: "Tables and columns that the model no longer has stay in the file, unused."
-            case .drop: "Tables and columns that the model no longer has are dropped, with their values."
+    @Option(
+        parsing: .singleValue,
+        help: ArgumentHelp(
+            "The same, and it is dropped, with its values. Without a value: all of them are dropped.",
+            valueName: "part"))
+    var drop: [String] = []
+
+    mutating func validate() throws {
+        guard (keep + drop).contains("") else {
+            if let both = keep.first(where: { drop.contains($0) }) {
+                throw ValidationError("\(both) cannot be both kept and dropped.")
             }
+            return
+        }
+        guard keep.count + drop.count == 1 else {
+            throw ValidationError(
+                "--keep or --drop without a value decides about all parts, and takes no other --keep or --drop beside it."
+            )
         }
     }
 
-    @Flag var choice: Choice?
+    var isGiven: Bool { !keep.isEmpty || !drop.isEmpty }
 
-    var policy: RemovalPolicy { choice.flatMap { RemovalPolicy(rawValue: $0.rawValue) } ?? .refuse }
+    /// Of all parts; nil when some are named.
+    var choice: RemovalPolicy.Choice? { keep == [""] ? .keep : drop == [""] ? .drop : isGiven ? nil : .refuse }
+
+    var policy: RemovalPolicy { choice.map(RemovalPolicy.init) ?? RemovalPolicy(keeping: keep, dropping: drop) }
+
+    /// The arguments with an empty value for `--keep` and `--drop` without one, of the commands that have these options.
+    static func completed(_ arguments: [String]) -> [String] {
+        guard arguments.first == "migrate" || arguments.starts(with: ["model", "diff"]) else { return arguments }
+        return arguments.enumerated().flatMap { index, argument in
+            let isLast = index + 1 == arguments.count || arguments[index + 1].hasPrefix("-")
+            return isLast && ["--keep", "--drop"].contains(argument) ? [argument, ""] : [argument]
+        }
+    }
 }

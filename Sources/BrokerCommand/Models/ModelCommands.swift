@@ -181,20 +181,21 @@ struct ModelDiffCommand: AsyncParsableCommand {
     @Option(
         name: .customLong("migrate"),
         help: "The same as a word: refuse (the default), keep or drop, as --migrate of brokerd.")
-    var policy: RemovalPolicy?
+    var policy: RemovalPolicy.Choice?
 
     @Flag(help: "Print the result as JSON.")
     var json = false
 
     mutating func validate() throws {
-        guard policy == nil || removal.choice == nil else {
+        guard policy == nil || !removal.isGiven else {
             throw ValidationError("--migrate does the same as --keep and --drop; give one of them.")
         }
     }
 
     func run() async throws {
         let plan = try ModelFile(model).planOrComplain()
-        let changes = try Store.changes(path: store, plan: plan, removal: policy ?? removal.policy)
+        let changes = try Store.changes(
+            path: store, plan: plan, removal: policy.map(RemovalPolicy.init) ?? removal.policy)
         if json {
             try StoreChange.write(changes)
         } else {

@@ -339,8 +339,13 @@ struct MigrateCommand: AsyncParsableCommand {
 
     private func changes(_ broker: BrokerClient, isDryRun: Bool) async throws -> [StoreChange] {
         do {
-            let parts = RemovedParts(rawValue: removal.policy.rawValue)
-            return try await broker.migrate(removedParts: parts, dryRun: isDryRun).changes.map(StoreChange.init)
+            let migration =
+                if let choice = removal.choice {
+                    try await broker.migrate(removedParts: RemovedParts(rawValue: choice.rawValue), dryRun: isDryRun)
+                } else {
+                    try await broker.migrate(keeping: removal.keep, dropping: removal.drop, dryRun: isDryRun)
+                }
+            return migration.changes.map(StoreChange.init)
         } catch let error as BrokerError where error.fault?.path == "/action" && error.code == .unsupportedMessage {
             // A server that does not know the action has not changed anything.
             throw CommandFailure(

@@ -144,7 +144,7 @@ enum LogChange: Sendable, Equatable {
         switch entry.kind {
         case .model:
             let parts = text.split(separator: "\n", maxSplits: 1, omittingEmptySubsequences: false)
-            guard parts.count == 2, let removal = RemovalPolicy(rawValue: String(parts[0])) else { return nil }
+            guard parts.count == 2, let removal = RemovalPolicy(line: String(parts[0])) else { return nil }
             self = .model(String(parts[1]), removal)
         case .limits:
             guard let limits = LoggedLimits(text) else { return nil }
@@ -156,7 +156,7 @@ enum LogChange: Sendable, Equatable {
     /// A model begins with a line with the policy.
     var entry: LogEntry {
         switch self {
-        case .model(let text, let removal): .control(.model, Array("\(removal.rawValue)\n\(text)".utf8))
+        case .model(let text, let removal): .control(.model, Array("\(removal.line)\n\(text)".utf8))
         case .limits(let limits): .control(.limits, Array(limits.text.utf8))
         }
     }

@@ -24,6 +24,8 @@ struct ModelComparison {
     private(set) var obstacles: Set<StoredPart> = []
     /// The parts of the stored model that the wanted one lacks, by the subjects of their changes.
     private(set) var removed: [String: RemovedPart] = [:]
+    /// The subjects about which the removal policy decides.
+    private(set) var decided: Set<ExactText> = []
     private let retained: RetainedParts
     private let carried: CarriedValues
 
@@ -47,6 +49,7 @@ struct ModelComparison {
             if let new = match.entity(for: index) {
                 compare(index, new)
             } else if populated.contains(index) {
+                decided.insert(ExactText(entity.name))
                 refuseLosingRows(of: index)
             } else if carried.emptied.contains(index) {
                 change(
@@ -86,8 +89,16 @@ struct ModelComparison {
     private mutating func remove(
         _ part: RemovedPart, _ subject: String, _ text: String, wasRetained: Bool, obstacle: String?
     ) {
-        if removal == .drop || !wasRetained { removed[subject] = part }
-        switch removal {
+        let choice = removal.choice(for: subject)
+        decided.insert(ExactText(subject))
+        if choice == .drop || !wasRetained { removed[subject] = part }
+        let stays = choice == .keep || wasRetained && choice == .refuse
+        if stays, let missing = missingDestination(of: part) {
+            return change(
+                .refused, subject, "\(subject) cannot be retained: \(missing) is dropped, and it needs that",
+                remedy: "drop both, or keep both")
+        }
+        switch choice {
         case .drop:
             change(.dropped, subject, wasRetained ? "\(subject) was retained from an earlier model" : text)
         case _ where wasRetained: break
@@ -106,6 +117,24 @@ struct ModelComparison {
                     + "\"renamedFrom\" renames it")
         }
     }
+
+    /// An entity to which a part leads, or from which it inherits, that is neither in the model nor stays in the file.
+    private func missingDestination(of part: RemovedPart) -> String? {
+        let needed: [Int] =
+            switch part {
+            case .entity(let entity):
+                stored.ancestors(of: entity) + stored.entities[entity].relationships.map(\.destination)
+            case .part(.relationship, let index, let entity): [stored.entities[entity].relationships[index].destination]
+            case .part: []
+            }
+        return needed.lazy.filter { match.entity(for: $0) == nil && !keeps(entity: $0) }.map {
+            stored.entities[$0].name
+        }
+        .first
+    }
+
+    /// Whether an entity that the model lacks stays in the file.
+    private func keeps(entity: Int) -> Bool { retained.keeps(entity: entity, removal) }
 
     private mutating func compare(_ oldIndex: Int, _ newIndex: Int) {
         let (old, new) = (stored.entities[oldIndex], wanted.entities[newIndex])
@@ -139,6 +168,7 @@ struct ModelComparison {
         guard let found else {
             if match.released.contains(part) {
                 let none = kind == .attribute ? "no value" : "no link"
+                decided.insert(ExactText(name))
                 return change(.migrated, name, "\(name) has \(none) in the store, and is dropped")
             }
             if let taker = carried.takers[part] {
@@ -252,7 +282,8 @@ struct ModelComparison {
     ) {
         let name = "\(entity.name).\(new.name)"
         let text = "\(stored) in the store, and \(wanted) in the model"
-        let isConverted = removal == .drop && !isIdentity
+        let isConverted = removal.choice(for: name) == .drop && !isIdentity
+        if isConverted { decided.insert(ExactText(name)) }
         if let refusal, !isConverted { return change(.refused, name, text, remedy: refusal) }
         if refusal != nil || isConverted && inexact[part] != nil { converted.insert(part) }
         guard let inexact = inexact[part] else { return change(.migrated, name, text) }
@@ -554,6 +585,25 @@ struct RetainedParts {
     }
 
     func has(entity: Int) -> Bool { inForce.index(ofEntity: stored.entities[entity].name) == nil }
+
+    /// Whether an entity that the model lacks stays in the file, from now on or as before.
+    func keeps(entity: Int, _ removal: RemovalPolicy) -> Bool {
+        keeps(stored.entities[entity].name, wasRetained: has(entity: entity), removal)
+    }
+
+    func keeps(_ kind: PartKind, _ index: Int, of entity: Int, _ removal: RemovalPolicy) -> Bool {
+        let owner = stored.entities[entity]
+        return keeps(
+            "\(owner.name).\(owner.name(of: kind, index))", wasRetained: has(kind, index, of: entity), removal)
+    }
+
+    private func keeps(_ subject: String, wasRetained: Bool, _ removal: RemovalPolicy) -> Bool {
+        switch removal.choice(for: subject) {
+        case .keep: true
+        case .refuse: wasRetained
+        case .drop: false
+        }
+    }
 
     func has(_ kind: PartKind, _ index: Int, of entity: Int) -> Bool {
         let entity = stored.entities[entity]

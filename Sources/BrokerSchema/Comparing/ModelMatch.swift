@@ -153,8 +153,8 @@ struct EffectiveModel {
     init(
         _ wanted: Model, keepingFrom stored: Model, _ match: ModelMatch, inForce: Model, removal: RemovalPolicy
     ) {
-        let retained = RetainedModel(wanted, stored, match, besides: inForce, keepsAll: removal == .keep)
-        keepsParts = removal != .drop && !retained.isEmpty
+        let retained = RetainedModel(wanted, stored, match, besides: inForce, removal)
+        keepsParts = !retained.isEmpty
         guard keepsParts else {
             (model, self.match, fault) = (wanted, match, nil)
             return
@@ -203,11 +203,11 @@ private struct RetainedModel {
     /// All retained parts, also those of retained entities.
     private var all: Set<StoredPart> = []
 
-    init(_ wanted: Model, _ stored: Model, _ match: ModelMatch, besides inForce: Model, keepsAll: Bool) {
+    init(_ wanted: Model, _ stored: Model, _ match: ModelMatch, besides inForce: Model, _ removal: RemovalPolicy) {
         (self.stored, self.wanted, before) = (stored, wanted, match)
         let unused = RetainedParts(in: stored, besides: inForce)
         entities = stored.entities.indices.filter {
-            before.entity(for: $0) == nil && (keepsAll || unused.has(entity: $0))
+            before.entity(for: $0) == nil && unused.keeps(entity: $0, removal)
         }.sorted { stored.ancestors(of: $0).count < stored.ancestors(of: $1).count }
         for index in entities {
             for kind in PartKind.allCases {
@@ -220,7 +220,7 @@ private struct RetainedModel {
                 for place in stored.entities[old].indices(of: kind)
                 where before.place(kind, for: place, of: new) == nil
                     && !before.inherits(kind, place, of: new, stored, wanted)
-                    && (keepsAll || unused.has(kind, place, of: old))
+                    && unused.keeps(kind, place, of: old, removal)
                     && !before.released.contains(stored.part(kind, place, of: old))
                 {
                     parts[new, default: []].append((kind, place))

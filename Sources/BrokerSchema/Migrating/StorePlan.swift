@@ -6,6 +6,8 @@ import BrokerSQLite
 struct StorePlan {
     /// Changes besides those that the comparison of the models reports.
     private(set) var changes: [StoreChange] = []
+    /// The subjects about which the removal policy decides.
+    private(set) var decided: Set<ExactText> = []
     private(set) var tables: [TableMigration] = []
     private(set) var newTables: [Schema.Table] = []
     private(set) var goneTables: [String] = []
@@ -132,11 +134,11 @@ struct StorePlan {
             let name = named(list)
             let text = "\(name) is unique in the store, but not in the model"
             let reason = ", and cannot be retained: it would refuse rows that the model allows"
-            if removal == .drop {
-                change(.dropped, name, text)
-            } else {
-                change(
-                    .refused, name, text + (removal == .keep ? reason : ""), remedy: StoreChange.remedyByDropping)
+            decided.insert(ExactText(name))
+            switch removal.choice(for: name) {
+            case .drop: change(.dropped, name, text)
+            case .keep: change(.refused, name, text + reason, remedy: StoreChange.remedyByDropping)
+            case .refuse: change(.refused, name, text, remedy: StoreChange.remedyByDropping)
             }
         }
         for (columns, old, new) in table.changedReferences {

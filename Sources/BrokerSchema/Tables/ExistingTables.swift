@@ -388,14 +388,6 @@ extension Schema.ForeignKey {
     var target: String { "\(table).\(keys.joined(separator: ", ")) ON DELETE \(onDelete)" }
 }
 
-/// The treatment of parts of a store that the model no longer has.
-package enum RemovalPolicy: String, Sendable, CaseIterable {
-    case refuse
-    /// The part stays in the file, unused, so that the earlier model can be used again.
-    case keep
-    case drop
-}
-
 /// A difference between a store and a model, and its treatment.
 package struct StoreChange: Sendable, Equatable {
     package enum Verdict: String, Sendable, CaseIterable {
