@@ -97,11 +97,25 @@ package struct StoreOpening {
         }
     }
 
-    /// The changes, with what is lost by each that drops a part, or would be if it were dropped, and how long large tables take. Reads
-    /// the rows.
-    package func changesWithLosses(on connection: Connection) throws(StoreError) -> [StoreChange] {
+    /// The changes, with what is lost by each that drops a part, or would be if it were dropped, and what writing large
+    /// tables again takes. Reads the rows.
+    ///
+    /// - Parameter freeBytes: of the disk; nil where it is unknown.
+    package func changesWithLosses(
+        on connection: Connection, freeBytes: Int64?
+    ) throws(StoreError) -> [StoreChange] {
         guard let losses, let plan else { return changes }
-        return try losses.adding(to: changes, on: connection) + (changes.isEmpty ? [] : plan.forecasts())
+        return try losses.adding(to: changes, on: connection)
+            + (changes.isEmpty ? [] : plan.forecasts(freeBytes: freeBytes))
+    }
+
+    /// Refuses a migration for which the disk has no room, before it begins.
+    package func refuseLackOfSpace(freeBytes: Int64?) throws(StoreError) {
+        guard !isNew, let plan, !plan.isIdle, let freeBytes else { return }
+        guard let lack = try plan.forecasts(freeBytes: freeBytes).first(where: { $0.verdict == .refused }) else {
+            return
+        }
+        throw StoreError(.full, "The store \(path) cannot be migrated: \(lack.line). Nothing was touched.")
     }
 
     package func refuseDifferences() throws(StoreError) {

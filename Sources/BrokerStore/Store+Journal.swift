@@ -162,8 +162,10 @@ extension Store {
 extension Store {
     /// The changes that opening an existing store with that model would make, and what is lost by them. Changes nothing, and
     /// reads one state, also while a server has the store open.
+    ///
+    /// - Parameter freeBytes: what counts as free on the disk; nil for what is.
     package static func changes(
-        path: String, plan: StagingPlan, removal: RemovalPolicy = .refuse, vfs: String? = nil
+        path: String, plan: StagingPlan, removal: RemovalPolicy = .refuse, vfs: String? = nil, freeBytes: Int64? = nil
     ) throws(StoreError) -> [StoreChange] {
         let file = try StoreFile(path: path)
         guard file.exists else {
@@ -172,7 +174,8 @@ extension Store {
         let connection = try look(at: file, vfs: vfs)
         try connection.execute("PRAGMA foreign_keys = ON")
         try connection.execute("BEGIN")
-        return try opening(connection, file.path, plan, removal).changesWithLosses(on: connection)
+        return try opening(connection, file.path, plan, removal).changesWithLosses(
+            on: connection, freeBytes: freeBytes ?? Self.freeBytes(ofDiskOf: file.path))
     }
 
     /// The same; nil when the store would be made.

@@ -2,6 +2,7 @@ internal import BrokerModel
 package import BrokerSchema
 package import BrokerStaging
 internal import CSQLite
+internal import Glibc
 
 /// The one connection that writes. Belongs to one thread; synchronous; starts no thread.
 ///
@@ -113,6 +114,7 @@ package final class Store {
         try connection.execute("BEGIN IMMEDIATE")
         let opening = try opening(connection, path, plan, options.removal)
         try opening.refuseDifferences()
+        try opening.refuseLackOfSpace(freeBytes: freeBytes(ofDiskOf: path))
         var notes = try opening.run(on: connection, at: mark?.time)
         if !opening.changes.isEmpty { notes += try ExtraMigration(plan, on: connection).run() }
         if let mark { try note(mark, options, on: connection) }
@@ -125,6 +127,13 @@ package final class Store {
         return StoreMigration(
             changes: opening.changes, milliseconds: Int(milliseconds),
             notes: try notes + opening.notes(on: connection))
+    }
+
+    /// Nil where the file system does not say it. Some blocks are reserved for root.
+    static func freeBytes(ofDiskOf path: String) -> Int64? {
+        var system = statvfs()
+        guard statvfs(path, &system) == 0, system.f_blocks > 0 else { return nil }
+        return Int64(clamping: UInt64(geteuid() == 0 ? system.f_bfree : system.f_bavail) * UInt64(system.f_frsize))
     }
 
     private static func configureFile(_ connection: Connection, _ options: StoreOptions) throws(StoreError) {

@@ -216,33 +216,57 @@ struct StorePlan {
         return groups.prefix(Self.maximumCollisions).joined(separator: ", ") + more
     }
 
-    /// How long it takes to write the rows of large tables again.
-    func forecasts() throws(StoreError) -> [StoreChange] {
+    /// How long it takes to write the rows of large tables again, and how much more of the disk meanwhile. More than is free is refused.
+    ///
+    /// - Parameter freeBytes: nil where it is unknown.
+    func forecasts(freeBytes: Int64?) throws(StoreError) -> [StoreChange] {
         var forecasts: [StoreChange] = []
+        let unused =
+            try connection.integer(
+                "SELECT f.freelist_count * p.page_size FROM pragma_freelist_count AS f, pragma_page_size AS p") ?? 0
+        var (written, largest): (Int64, Int64) = (0, 0)
         for table in tables where table.needsRebuild || table.newIdentity != nil || !table.updates.isEmpty {
             let name = table.new.name
             guard let bytes = try bytes(of: table.old.name), bytes >= Self.leastForecast,
                 let rows = try connection.integer("SELECT count(*) FROM \(quoted(table.old.name))")
             else { continue }
-            let (size, seconds) = (bytes / 1_000_000, max(1, bytes / Self.bytesPerSecond))
+            // The WAL gets every page, and a copy is in the file beside the table that it replaces.
+            let isCopied = table.needsRebuild || table.newIdentity != nil
+            let copied = isCopied ? max(0, bytes - unused) : 0
+            written += bytes
+            largest = max(largest, copied)
             forecasts.append(
                 StoreChange(
-                    .migrated, name, "\(rows) rows of \(name) are written again: \(size) MB, in about \(seconds) s"))
+                    .migrated, name,
+                    "\(rows) rows of \(name) are written again: \(Self.megabytes(bytes)), in about "
+                        + "\(max(1, bytes / Self.bytesPerSecond)) s, and \(Self.megabytes(bytes + copied)) more of the disk "
+                        + "meanwhile"))
+        }
+        if let freeBytes, written + largest > freeBytes {
+            forecasts.append(
+                StoreChange(
+                    .refused, "disk",
+                    "the migration takes \(Self.megabytes(written + largest)) more of the disk meanwhile, and "
+                        + "\(Self.megabytes(freeBytes)) are free", remedy: "free some space"))
         }
         return forecasts
     }
+
+    private static func megabytes(_ bytes: Int64) -> String { "\(bytes / 1_000_000) MB" }
 
     /// A table of fewer bytes takes no time to speak of.
     private static let leastForecast: Int64 = 10_000_000
     /// SQLite copied 1,000,000 rows of 170 MB in 1 to 2 seconds, on a machine with two processors and a fast disk.
     private static let bytesPerSecond: Int64 = 100_000_000
 
-    /// Nil where SQLite was built without its table of statistics.
+    /// Of the table with its indexes; nil where SQLite was built without its table of statistics.
     private func bytes(of table: String) throws(StoreError) -> Int64? {
         guard try connection.integer("SELECT 1 FROM pragma_module_list WHERE name = 'dbstat'") != nil else {
             return nil
         }
-        return try connection.integer("SELECT pgsize FROM dbstat WHERE aggregate AND name = \(textLiteral(table))")
+        return try connection.integer(
+            "SELECT sum(d.pgsize) FROM sqlite_schema AS s CROSS JOIN dbstat AS d ON d.name = s.name "
+                + "WHERE s.tbl_name = \(textLiteral(table)) AND s.rootpage > 0 AND d.aggregate = 1")
     }
 
     var isIdle: Bool {
