@@ -145,10 +145,24 @@ struct RestoreCommand: AsyncParsableCommand {
             Says which jobs are forgotten: those after the backup. Clients that send them again have them applied once \
             more; followers of the feed begin again. The replaced store and its journal get other names beside it, and \
             are not deleted. The backup is checked first, and stays where it is.
+
+            With --to, Litestream brings the store back as it was at that time, from a continuous copy:
+            broker restore --store /var/lib/broker/store.sqlite --to 2026-11-25T14:03:00Z
             """)
 
     @Option(help: .value("file", "The SQLite database that is replaced."), completion: .file())
     var store: String
+
+    @Option(
+        help: ArgumentHelp(
+            "Restore a continuous copy as of this time, in ISO 8601: 2026-11-25T14:03:00Z.", valueName: "time"),
+        transform: {
+            guard let time = try? Date($0, strategy: .iso8601) else {
+                throw ValidationError("--to is a time in ISO 8601, such as 2026-11-25T14:03:00Z, and not \($0).")
+            }
+            return time
+        })
+    var to: Date?
 
     @Flag(help: "Only say what would be forgotten.")
     var dryRun = false
@@ -159,10 +173,29 @@ struct RestoreCommand: AsyncParsableCommand {
     @Flag(help: "Print the result as JSON.")
     var json = false
 
-    @Argument(help: "The backup.", completion: .file())
-    var backup: String
+    @Argument(
+        help: """
+            The backup. With --to, where the continuous copy is: a URL, such as file:///mnt/backup/store, or a configuration of \
+            Litestream, which names the store; \(ContinuousCopy.configuration) if none is given.
+            """, completion: .file())
+    var backup: String?
+
+    mutating func validate() throws {
+        if backup == nil, to == nil {
+            throw ValidationError("The backup is missing: give its file, or --to and a time for a continuous copy.")
+        }
+    }
 
     func run() async throws {
+        guard let to else { return try restore(backup ?? "") }
+        let path = Program.absolutePath(store)
+        if !dryRun { try StoreRestore.refuseOpen(path) }
+        try ContinuousCopy(in: backup ?? ContinuousCopy.configuration, of: path).restored(at: to, restore)
+        guard !dryRun, !json else { return }
+        try Program.say("give the copies of this store another place (litestream.yml) before Litestream starts again")
+    }
+
+    private func restore(_ backup: String) throws {
         guard access(backup, F_OK) == 0 || errno != ENOENT else {
             throw CommandFailure("There is no backup \(backup). Check the path.")
         }
@@ -200,7 +233,8 @@ struct RestoreCommand: AsyncParsableCommand {
         }
         try Program.writeObject { writer in
             writer.member("store", store)
-            writer.member("backup", backup)
+            writer.member("backup", backup ?? ContinuousCopy.configuration)
+            if let to { writer.member("to", to.formatted(.iso8601)) }
             writer.member("restored", !dryRun)
             writer.member("sequence", survey.sequence)
             if let replaced = survey.replaced {
@@ -238,6 +272,10 @@ struct RestoreCommand: AsyncParsableCommand {
             lines.append("\(forgotten): \(jobs) in the journal that the store has not applied")
         }
         if let replacedPath { lines.append("the replaced store is \(replacedPath)") }
+        if survey.hasOtherModel {
+            lines.append(
+                "its model is another one than that of the replaced store: see `broker model diff` before a start")
+        }
         return lines
     }
 }

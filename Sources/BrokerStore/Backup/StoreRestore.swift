@@ -4,7 +4,7 @@ internal import Glibc
 /// Puts a backup in the place of a store that no server has open.
 ///
 /// 1. The backup is checked and copied beside the store first; a fault there leaves the store as it was.
-/// 2. The store that is replaced, its WAL and its journal are renamed, never deleted.
+/// 2. The store that is replaced, its WAL, its journal and Litestream's folder for it are renamed, never deleted.
 /// 3. New jobs get sequences after those of the replaced store, and the feed begins after them. So no client has two
 ///    outcomes for one sequence, and each follower learns that it must begin again.
 package struct StoreRestore: Sendable {
@@ -15,6 +15,8 @@ package struct StoreRestore: Sendable {
         package var newestTime: Int64?
         /// The store that is replaced; nil when there is none, or an empty file.
         package var replaced: Replaced?
+        /// The model of the backup is not that of the replaced store.
+        package var hasOtherModel = false
         /// The store has a journal, which may hold accepted jobs that are not applied.
         package var hasJournal = false
     }
@@ -49,18 +51,25 @@ package struct StoreRestore: Sendable {
         self.time = time
     }
 
+    /// Refuses a store that a server has open.
+    package static func refuseOpen(_ store: String) throws(StoreError) { try StoreLock(storePath: store).abandon() }
+
     /// Compares both. Changes nothing.
     package func survey() throws(StoreError) -> Survey {
         var survey = Survey()
         let copy = try StoreVerification.openBackup(backup)
         survey.sequence = try Self.newest(copy)
         survey.newestTime = try copy.integer("SELECT ended FROM _broker_jobs ORDER BY sequence DESC LIMIT 1")
+        let model = try StoreMeta(connection: copy).value(of: .model) ?? ""
+        _ = try StoreOpening.read(model, backup)
         let file = try StoreFile(path: store)
         survey.hasJournal = access(Self.journal(of: file), F_OK) == 0
         guard file.exists, fileSize(file.location) ?? 0 > 0 else { return survey }
         var replaced = Replaced()
         do throws(StoreError) {
-            try Self.compare(StoreVerification.open(store), after: survey.sequence, &replaced)
+            let present = try StoreVerification.open(store)
+            try Self.compare(present, after: survey.sequence, &replaced)
+            survey.hasOtherModel = try StoreMeta(connection: present).value(of: .model) != model
         } catch {
             replaced = Replaced(fault: error.message)
         }
@@ -143,7 +152,7 @@ package struct StoreRestore: Sendable {
     private func freeName(for file: StoreFile) -> String {
         let name = "\(file.location).replaced-\(time)"
         var (candidate, number) = (name, 1)
-        while ["", "-wal", ".journal"].contains(where: { access(candidate + $0, F_OK) == 0 }) {
+        while ["", "-wal", ".journal", "-litestream"].contains(where: { access(candidate + $0, F_OK) == 0 }) {
             number += 1
             candidate = "\(name)-\(number)"
         }
@@ -176,6 +185,12 @@ package struct StoreRestore: Sendable {
             guard rename(file.location + name, aside + name) == 0 else {
                 throw failure("\(file.location + name) cannot be renamed", "Look at \(aside) before the next attempt")
             }
+        }
+        // Litestream would go on from what it has of the replaced store.
+        let name = file.location.split(separator: "/").last ?? ""
+        let copying = "\(StoreFile.folder(of: file.location))/.\(name)-litestream"
+        guard rename(copying, aside + "-litestream") == 0 || errno == ENOENT else {
+            throw failure("\(copying) cannot be renamed", "The replaced store is \(aside)")
         }
         guard survey.hasJournal else { return }
         guard rename(journal(of: file), aside + ".journal") == 0 else {
