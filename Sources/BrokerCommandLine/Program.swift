@@ -66,12 +66,24 @@ package enum Program {
                 if message.hasPrefix("Missing expected argument") {
                     message = path.unknownOption(in: arguments) ?? message
                 }
-                let line = UsageFault.line(message) + OptionUnits.remedy(for: message)
-                report("\(root._commandName): \(line) (See `\(path.name) --help`.)", .error)
+                report("\(root._commandName): \(UsageFault.remedied(message)) (See `\(path.name) --help`.)", .error)
                 exit(ExitStatus.usage.rawValue)
             }
             let isWritten = (try? write(root.fullMessage(for: error))) != nil
             exit((isWritten ? ExitStatus.success : .failed).rawValue)
+        }
+    }
+
+    /// Parses arguments again, while the command runs.
+    ///
+    /// - Throws: their fault, on one line.
+    package static func parse<Command: AsyncParsableCommand>(
+        _ root: Command.Type, _ configured: ProgramArguments
+    ) throws(CommandFailure) -> Command {
+        do {
+            return try root.parse(configured.arguments)
+        } catch {
+            throw CommandFailure(.usage, UsageFault.remedied(configured.explain(root.message(for: error))))
         }
     }
 
@@ -137,6 +149,9 @@ package struct ProgramArguments: Sendable {
 
 /// A fault of the arguments, as swift-argument-parser reports it.
 enum UsageFault {
+    /// The message on one line, with the remedy for a value that the parser refuses.
+    static func remedied(_ message: String) -> String { line(message) + OptionUnits.remedy(for: message) }
+
     /// The message on one line. Of the values that an option takes, the one that was probably meant is named.
     static func line(_ message: String) -> String {
         let (mark, heading) = ("- ", "Please provide one of the following:")

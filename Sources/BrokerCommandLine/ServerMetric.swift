@@ -90,7 +90,7 @@ extension ServerMetric {
         flag("draining", "draining", help: "1 while the server ends and refuses new jobs."),
         ServerMetric(
             "config_last_reload_successful", .gauge,
-            "0 while the last reload of the model was refused: the next start would fail, too."
+            "0 while the last reload was refused: the next start would fail, too."
         ) { stats in
             [Sample(value: stats.at(["lastReload", "successful"])?.bool == false ? "0" : "1")]
         },

@@ -3,6 +3,7 @@ internal import BrokerJSON
 internal import CGlibc
 internal import Glibc
 package import Logging
+internal import Synchronization
 
 package struct LogLine {
     package let level: Logger.Level
@@ -115,12 +116,16 @@ package struct Timestamp: Sendable {
 package struct StandardErrorLog: LogHandler, EscapingItself {
     private let label: String
     private let format: LogFormat
-    package var logLevel: Logger.Level
+    private var level: LogLevel
+    package var logLevel: Logger.Level {
+        get { level.current }
+        set { level = LogLevel(newValue) }
+    }
     package var metadata: Logger.Metadata = [:]
     package var metadataProvider: Logger.MetadataProvider?
 
-    init(label: String, format: LogFormat, logLevel: Logger.Level) {
-        (self.label, self.format, self.logLevel) = (label, format, logLevel)
+    init(label: String, format: LogFormat, level: LogLevel) {
+        (self.label, self.format, self.level) = (label, format, level)
     }
 
     package subscript(metadataKey key: String) -> Logger.Metadata.Value? {
@@ -147,8 +152,25 @@ package struct StandardErrorLog: LogHandler, EscapingItself {
 
 extension Logger {
     package static func standardError(label: String, level: Level, format: LogFormat = .text) -> Logger {
-        Logger(label: label) { StandardErrorLog(label: $0, format: format, logLevel: level) }
+        standardError(label: label, level: LogLevel(level), format: format)
     }
+
+    package static func standardError(label: String, level: LogLevel, format: LogFormat) -> Logger {
+        Logger(label: label) { StandardErrorLog(label: $0, format: format, level: level) }
+    }
+}
+
+/// The least severe level of a log, which may change while it is used. Any thread may call.
+package final class LogLevel: Sendable {
+    private let index: Atomic<Int>
+
+    package init(_ level: Logger.Level) { index = Atomic(Self.index(of: level)) }
+
+    package var current: Logger.Level { Logger.Level.allCases[index.load(ordering: .relaxed)] }
+
+    package func use(_ level: Logger.Level) { index.store(Self.index(of: level), ordering: .relaxed) }
+
+    private static func index(of level: Logger.Level) -> Int { Logger.Level.allCases.firstIndex(of: level) ?? 0 }
 }
 
 /// The form of the lines of a log on standard error.

@@ -139,34 +139,35 @@ package final class Coordinator: Sendable {
     ///
     /// - Parameters:
     ///   - source: the connection of the frame; sources take turns with the workers.
+    ///   - user: the client's, whose bytes in flight the frame and its job are.
     ///   - contentBytesAtMost: an upper bound of its content's bytes, from the outside. Until the frame is opened it
     ///     counts as that much, and a large one as more (``CoordinatorLimits``).
     ///   - mayOpenHere: the calling thread may open and stage a small frame, which saves a hand-over to a worker.
     ///   - payload: as that of ``FrameContent``, like `open` and `refuse`.
     package func admit(
-        from source: Int = 0, payloadBytes: Int, contentBytesAtMost: Int = 0,
+        from source: Int = 0, of user: UInt32 = 0, payloadBytes: Int, contentBytesAtMost: Int = 0,
         mayOpenHere: Bool = false, payload: (@Sendable () -> [UInt8])? = nil,
         open: @escaping @Sendable (JobMemory) -> Opened, refuse: @escaping @Sendable (_ message: String) -> Void
     ) {
         let content = ClosureContent(bytes: payload, opened: open, refused: refuse)
         admit(
-            content, from: source, payloadBytes: payloadBytes, contentBytesAtMost: contentBytesAtMost,
+            content, from: source, of: user, payloadBytes: payloadBytes, contentBytesAtMost: contentBytesAtMost,
             mayOpenHere: mayOpenHere)
     }
 
     /// The same for a frame whose content is an object.
     package func admit(
-        _ content: any FrameContent, from source: Int, payloadBytes: Int, contentBytesAtMost: Int,
+        _ content: any FrameContent, from source: Int, of user: UInt32 = 0, payloadBytes: Int, contentBytesAtMost: Int,
         mayOpenHere: Bool = true
     ) {
         let most = max(payloadBytes, contentBytesAtMost)
         let (ticket, memory, refusal, isAlone) = jobTable.withLock { jobTable in
-            let ticket = jobTable.admit(AdmittedFrame.weight(of: most), from: source)
+            let ticket = jobTable.admit(AdmittedFrame.weight(of: most), from: source, of: user)
             let memory = self.memory.admit(ticket, payloadBytes: payloadBytes)
             return (ticket, memory, jobTable.refusals.current, jobTable.load.count == 1)
         }
         let frame = AdmittedFrame(
-            content, at: ticket, from: source, payloadBytes: payloadBytes, contentBytesAtMost: most, memory,
+            content, at: ticket, from: source, of: user, payloadBytes: payloadBytes, contentBytesAtMost: most, memory,
             refusal: refusal)
         open(frame, mayOpenHere: mayOpenHere, isAlone: isAlone)
     }
@@ -181,16 +182,24 @@ package final class Coordinator: Sendable {
         }
     }
 
-    package func hasRoom(for source: Int = 0) -> Bool { jobTable.withLock { $0.hasRoom(for: source) } }
+    package func hasRoom(for source: Int = 0, of user: UInt32 = 0) -> Bool {
+        jobTable.withLock { $0.hasRoom(for: source, of: user) }
+    }
+
+    /// From now on, users have no more bytes in flight than that before their clients wait.
+    package func limitBytesInFlight(_ limit: UserLimit) { jobTable.change(completions) { $0.use(limit) } }
+
+    /// Whether the user has fewer bytes in flight than its limit.
+    package func hasRoom(ofUser user: UInt32) -> Bool { jobTable.withLock { $0.load.hasRoom(of: user) } }
 
     /// The number of frames that were admitted and have not ended.
     package var admittedCount: Int { jobTable.withLock { $0.load.count } }
 
-    /// Calls `notify` once when there is room for that source: at once, or later on a thread of the coordinator's.
-    package func whenRoom(for source: Int = 0, _ notify: @escaping @Sendable () -> Void) {
+    /// Calls `notify` once when there is room for that source and user: at once, or later on a thread of the coordinator's.
+    package func whenRoom(for source: Int = 0, of user: UInt32 = 0, _ notify: @escaping @Sendable () -> Void) {
         let hasRoom = jobTable.withLock { jobTable in
-            if jobTable.hasRoom(for: source) { return true }
-            jobTable.waitForRoom(source, notify)
+            if jobTable.hasRoom(for: source, of: user) { return true }
+            jobTable.waitForRoom(source, of: user, notify)
             return false
         }
         if hasRoom { notify() }

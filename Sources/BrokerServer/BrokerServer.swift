@@ -130,6 +130,9 @@ package final class BrokerServer: Sendable {
         return listener
     }
 
+    /// From now on these users may connect, and have these limits, on connections that are open, too. Others are ended at once.
+    package func use(_ users: UserRules) { group.next().execute { [connections] in connections.value.use(users) } }
+
     package var statistics: [UInt8] {
         MessageWriter.message("stats", capacity: 6_144, tag: nil) { messages.writeStatistics(to: &$0) }
     }
@@ -214,8 +217,8 @@ extension FrameHandler {
         on channel: any Channel, _ connections: NIOLoopBound<ConnectionSet>
     ) -> EventLoopFuture<Void> {
         channel.eventLoop.makeCompletedFuture {
-            let server = connections.value.options
-            let peer = try Peer(of: channel, wantsGroups: !server.allowedGroups.isEmpty)
+            let users = connections.value.users
+            let peer = try Peer(of: channel, wantsGroups: !users.allowedGroups.isEmpty)
             guard let options = channel.syncOptions else { throw ChannelError.operationUnsupported }
             try options.setOption(.allowRemoteHalfClosure, value: true)
             // One small read at a time: what is read before it is known to have room is little, and so is the memory of
@@ -224,7 +227,7 @@ extension FrameHandler {
             try options.setOption(
                 .recvAllocator, value: FixedSizeRecvByteBufferAllocator(capacity: FrameAssembler.freeByteCount))
             try channel.pipeline.syncOperations.addHandler(
-                FrameHandler(connections.value, peer: peer.credentials, role: server.role(of: peer)))
+                FrameHandler(connections.value, peer: peer.credentials, role: users.role(of: peer)))
         }
     }
 }

@@ -21,6 +21,8 @@ final class ClientActivity: Sendable {
 
     var now: State { state.withLock { $0 } }
 
+    var name: String? { state.withLock { $0.name } }
+
     func saidHello(_ name: String?) { state.withLock { $0.name = name?.briefly } }
 
     func beganJob() { state.withLock { $0.jobs += 1 } }
@@ -73,6 +75,7 @@ extension ConnectionSet {
         writer.member("inFlight", state.jobs - state.endedJobs)
         writer.member("receivedBytes", handler.receivedBytes)
         writer.member("unreadBytes", connection.bytes)
+        writer.member("limit", handler.limit)
         guard let error = state.lastError else { return }
         writer.member("failedAt", error.at)
         writer.member("error", raw: error.error)

@@ -39,7 +39,7 @@ final class Connection: Sendable {
     static let cutOffBytesOfAll = 48 << 20
 
     let peer: PeerCredentials
-    let role: ClientRole
+    private let currentRole: Mutex<ClientRole>
     let activity = ClientActivity()
     private let eventLoop: any EventLoop
     private let handler: NIOLoopBoundBox<FrameHandler?>
@@ -51,16 +51,22 @@ final class Connection: Sendable {
     let parts = Mutex(ConnectionParts())
 
     /// Called on the handler's event loop.
-    init(_ handler: FrameHandler, on eventLoop: any EventLoop) {
+    init(_ handler: FrameHandler, as role: ClientRole, on eventLoop: any EventLoop) {
         let connections = handler.connections
         peer = handler.peer
-        role = handler.role ?? .read
+        currentRole = Mutex(role)
         self.eventLoop = eventLoop
         self.handler = NIOLoopBoundBox(handler, eventLoop: eventLoop)
         coordinator = connections.coordinator
         codecs = connections.messages.codecs
         budget = connections.answers
         cutOffBytes = connections.options.cutOffBytes
+    }
+
+    /// Of a message that is opened now.
+    var role: ClientRole {
+        get { currentRole.withLock { $0 } }
+        set { currentRole.withLock { $0 = newValue } }
     }
 
     // MARK: - Answering
@@ -317,10 +323,8 @@ final class Connection: Sendable {
     }
 
     /// Calls `body` on the event loop after that time.
-    ///
-    /// - Parameter seconds: whole seconds.
-    func later(_ seconds: Int64, _ body: @escaping @Sendable () -> Void) {
-        eventLoop.scheduleTask(in: .seconds(seconds), body)
+    func later(_ time: TimeAmount, _ body: @escaping @Sendable () -> Void) {
+        eventLoop.scheduleTask(in: time, body)
     }
 
     /// Ends the connection: its client does not take its answers.

@@ -35,6 +35,7 @@ final class ConnectionSet {
     /// Those that were served since the start.
     private var servedCount = 0
     private var places: ConnectionPlaces
+    private(set) var users: UserRules
     private var backlog = 0
     private var largeTurns = AssemblyTurns<ObjectIdentifier>(byteLimit: assemblyBytes)
     private var middleTurns = AssemblyTurns<ObjectIdentifier>(byteLimit: middleAssemblyBytes)
@@ -50,6 +51,20 @@ final class ConnectionSet {
         self.eventLoop = eventLoop
         self.messages = messages
         places = ConnectionPlaces(messages.options.connections)
+        users = messages.options.users
+        limitUsers()
+    }
+
+    /// From now on these users may connect, and have these limits. Connections of others end; those above a limit stay.
+    func use(_ users: UserRules) {
+        self.users = users
+        limitUsers()
+        for handler in numbered { handler.use(users) }
+    }
+
+    private func limitUsers() {
+        messages.rates.use(users.jobsPerSecond)
+        coordinator.limitBytesInFlight(users.bytesInFlight)
     }
 
     // MARK: - Places
@@ -63,9 +78,11 @@ final class ConnectionSet {
         guard whenEmpty == nil else {
             return WireError(.draining, "The server is stopping. Connect again when it is back.")
         }
-        if handler.role == nil { return ServerOptions.refusal(of: handler.peer) }
+        let user = handler.peer.user
+        if !handler.isAllowed { return UserRules.refusal(of: handler.peer) }
+        if let limit = users.connections.of(user), places.places(of: user) >= limit { return .tooMany(limit, user) }
         guard places.take(handler.peer, isPrivileged: handler.peer.owner.isPrivileged) else {
-            return .noPlace(places, handler.peer.user)
+            return .noPlace(places, user)
         }
         served.insert(identifier)
         servedCount += 1
@@ -194,6 +211,12 @@ final class ConnectionSet {
 }
 
 extension WireError {
+    fileprivate static func tooMany(_ limit: Int, _ user: UInt32) -> WireError {
+        .busy(
+            "The user with the id \(user) has as many connections as it may have, which is \(limit). Try again, close one, or have "
+                + "the operator raise --user-connections.")
+    }
+
     fileprivate static func noPlace(_ places: ConnectionPlaces, _ user: UInt32) -> WireError {
         .busy(
             "The user with the id \(user) has \(places.places(of: user)) of the \(places.count) connections of this server, and may "

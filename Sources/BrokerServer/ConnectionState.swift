@@ -45,6 +45,8 @@ struct ConnectionState {
 
     enum Room: Equatable {
         case ofAnswers, ofCoordinator
+        /// The user has sent more jobs than it may in that time.
+        case ofRate
     }
 
     /// The turn to read a large frame.
@@ -59,7 +61,8 @@ struct ConnectionState {
     private(set) var unanswered = 0
     private(set) var turn = Turn.none
     private var mustLeaveTurn = false
-    private var isWaitingForRoom = false
+    /// What the connection waits for before it is read again.
+    private(set) var awaited: Room?
     private var isReadPending = false
     private var isInputClosed = false
     /// The connection ends because of an error, so the rest of the input does not matter.
@@ -88,7 +91,7 @@ struct ConnectionState {
 
     mutating func answered(_ count: Int) { unanswered -= count }
 
-    mutating func roomAppeared() { isWaitingForRoom = false }
+    mutating func roomAppeared() { awaited = nil }
 
     mutating func turnCame() {
         guard turn == .waiting, phase == .reading else {
@@ -164,9 +167,9 @@ struct ConnectionState {
 
     /// Whether another message may be admitted. A connection with nothing unanswered may always send a small one, so
     /// that `stats` is answered whatever the others do; but the server does not read from a client that leaves much
-    /// unread.
+    /// unread, or whose user sends too many jobs.
     private func mayAdmit(contentBytesAtMost most: Int, _ conditions: some ConnectionConditions) -> Bool {
-        guard conditions.leavesLittleUnread else { return false }
+        guard conditions.leavesLittleUnread, phase == .draining || conditions.isWithinRate else { return false }
         if unanswered == 0, most <= CoordinatorLimits.smallContentBytes { return true }
         return unanswered < messageLimit && conditions.coordinatorHasRoom
             && (unanswered == 0 || conditions.answersHaveRoom)
@@ -175,9 +178,12 @@ struct ConnectionState {
     /// The action that waits for room, once. While the client leaves much unread, or has too many messages unanswered, the
     /// next event of its own connection comes first.
     private mutating func waitForRoom(_ conditions: some ConnectionConditions) -> Action? {
-        guard !isWaitingForRoom, conditions.leavesLittleUnread, unanswered < messageLimit else { return nil }
-        isWaitingForRoom = true
-        return .waitForRoom(unanswered > 0 && conditions.coordinatorHasRoom ? .ofAnswers : .ofCoordinator)
+        guard awaited == nil, conditions.leavesLittleUnread, unanswered < messageLimit else { return nil }
+        let room: Room =
+            !conditions.isWithinRate
+            ? .ofRate : unanswered > 0 && conditions.coordinatorHasRoom ? .ofAnswers : .ofCoordinator
+        awaited = room
+        return .waitForRoom(room)
     }
 
     private mutating func nextRead() -> Action? {
@@ -228,6 +234,8 @@ struct ConnectionState {
 protocol ConnectionConditions {
     /// The coordinator has room for another message of this connection.
     var coordinatorHasRoom: Bool { get }
+    /// The user has not sent more jobs than it may.
+    var isWithinRate: Bool { get }
     /// The client's process may have more answers unread.
     var answersHaveRoom: Bool { get }
     /// The client takes its answers.

@@ -17,8 +17,8 @@ final class FrameHandler: ChannelDuplexHandler {
 
     let connections: ConnectionSet
     let peer: PeerCredentials
-    /// Nil for a peer that is not served.
-    let role: ClientRole?
+    /// The peer's role when it connected; nil for one that is not served.
+    private let role: ClientRole?
     /// Its place in the order of the connections that were served since the start; nil for one that is refused.
     var number: Int?
     private(set) var receivedBytes = 0
@@ -53,7 +53,7 @@ final class FrameHandler: ChannelDuplexHandler {
 
     func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
-        connection = Connection(self, on: context.eventLoop)
+        connection = Connection(self, as: role ?? .read, on: context.eventLoop)
     }
 
     func handlerRemoved(context: ChannelHandlerContext) { end() }
@@ -96,6 +96,33 @@ final class FrameHandler: ChannelDuplexHandler {
     private func endTimers() {
         for timer in [lingerTimer, silenceTimer] { timer?.cancel() }
         (lingerTimer, silenceTimer) = (nil, nil)
+    }
+
+    var isAllowed: Bool { role != nil }
+
+    /// The users that may connect, or their limits, have changed.
+    func use(_ users: UserRules) {
+        guard let context, let connection else { return }
+        let peer = try? Peer(of: context.channel, wantsGroups: !users.allowedGroups.isEmpty)
+        if let role = peer.flatMap(users.role) {
+            connection.role = role
+            roomAppeared()
+        } else {
+            let refusal = UserRules.refusal(of: self.peer)
+            connection.send(refusal, about: nil, finishing: false)
+            flush()
+            connections.logEnd(of: self, refusal)
+            context.close(promise: nil)
+        }
+    }
+
+    /// The option with the user's limit because of which the server does not read from this client now.
+    var limit: String? {
+        switch state.awaited {
+        case .ofRate: "user-jobs-per-second"
+        case .ofCoordinator where !connections.coordinator.hasRoom(ofUser: peer.user): "user-bytes-in-flight"
+        case .ofCoordinator, .ofAnswers, nil: nil
+        }
     }
 
     /// Takes no more frames, after one `error`.
@@ -212,7 +239,7 @@ final class FrameHandler: ChannelDuplexHandler {
         guard let connection else { return }
         connections.coordinator.admit(
             ArrivedFrame(bytes: bytes, ordinal: ordinal, connection: connection, messages: connections.messages),
-            from: connection.source, payloadBytes: bytes.payloadCount, contentBytesAtMost: most)
+            from: connection.source, of: peer.user, payloadBytes: bytes.payloadCount, contentBytesAtMost: most)
     }
 
     private func wait(for room: ConnectionState.Room) {
@@ -222,7 +249,8 @@ final class FrameHandler: ChannelDuplexHandler {
         case .ofAnswers:
             connections.answers.whenRoom(for: ObjectIdentifier(self), of: peer.process, wakeUp)
             connections.watch()
-        case .ofCoordinator: connections.coordinator.whenRoom(for: connection.source, wakeUp)
+        case .ofCoordinator: connections.coordinator.whenRoom(for: connection.source, of: peer.user, wakeUp)
+        case .ofRate: connection.later(pause ?? .zero, wakeUp)
         }
     }
 
@@ -270,7 +298,11 @@ final class FrameHandler: ChannelDuplexHandler {
 }
 
 extension FrameHandler: ConnectionConditions {
-    var coordinatorHasRoom: Bool { connection.map { connections.coordinator.hasRoom(for: $0.source) } ?? false }
+    var coordinatorHasRoom: Bool {
+        connection.map { connections.coordinator.hasRoom(for: $0.source, of: peer.user) } ?? false
+    }
+    var isWithinRate: Bool { pause == nil }
+    private var pause: TimeAmount? { connections.messages.rates.pause(of: peer.user, at: .now()) }
     var answersHaveRoom: Bool { connections.answers.hasRoom(peer.process) }
     var leavesLittleUnread: Bool { connection.map { $0.bytes < Connection.readAheadBytes } ?? false }
     var isAllSent: Bool { connection?.isEmpty == true }
@@ -329,6 +361,8 @@ final class ArrivedFrame: FrameContent, @unchecked Sendable {
     /// What a small job answers. Set while the frame is opened for the first time, and not changed after that, so any thread may
     /// read it.
     var reply: JobReply?
+    /// Its job has been counted for the rate of its user. A frame may be opened several times, by one thread after the other.
+    var isCounted = false
 
     init(bytes: FrameBytes, ordinal: Int, connection: Connection, messages: MessageHandler) {
         (self.bytes, self.ordinal, self.connection, self.messages) = (bytes, ordinal, connection, messages)

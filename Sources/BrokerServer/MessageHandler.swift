@@ -8,6 +8,7 @@ internal import BrokerStaging
 internal import BrokerStore
 internal import BrokerWire
 internal import Logging
+internal import NIOCore
 internal import Synchronization
 
 /// Opens frames on the workers: a job goes on to the coordinator, any other message is answered here.
@@ -21,6 +22,7 @@ final class MessageHandler: Sendable {
     let options: ServerOptions
     let log: ServerLog
     let connectionCount: HandlerCount
+    let rates = JobRates()
     /// Processes for which the ledger is searched for failed jobs.
     private let listing = Mutex<Set<Int32>>([])
     /// Bytes held for clients that await the ends of jobs.
@@ -198,7 +200,7 @@ final class MessageHandler: Sendable {
     ) {
         guard let sequence else { return body() }
         guard let wait = coordinator.whenApplied(through: sequence, body) else { return body() }
-        request.connection.later(options.applicationSeconds) { [coordinator] in
+        request.connection.later(.seconds(options.applicationSeconds)) { [coordinator] in
             guard let applied = coordinator.forget(wait) else { return }
             end()
             request.send(.notYet(sequence, applied: applied))
@@ -220,7 +222,12 @@ final class MessageHandler: Sendable {
             }
         }
         job.mayDelete = connection.role == .write
-        connection.activity.beganJob()
+        job.client = connection.activity.name
+        if !arrived.isCounted {
+            arrived.isCounted = true
+            connection.activity.beganJob()
+            rates.note(connection.peer.user, at: .now())
+        }
         return job
     }
 

@@ -251,11 +251,7 @@ package struct ServerOptions: Sendable {
     package var drainSeconds = defaultDrainSeconds
     /// Seconds that a question waits until the server has applied the sequence that it names.
     package var applicationSeconds: Int64 = 10
-    /// Users who may connect. By default the server's own and root, which may send everything.
-    package var allowedUsers: [UInt32: ClientRole] = [0: .write].merging([geteuid(): .write]) { $1 }
-    /// Groups whose members may connect, too: peers that had one of them, as their own or as a supplementary group,
-    /// when they connected.
-    package var allowedGroups: [UInt32: ClientRole] = [:]
+    package var users = UserRules()
     /// The permissions of the socket's file; peers that it lets in are checked all the same.
     package var socketAccess = SocketAccess()
     /// Begins the end of the server, as a signal does; nil where another program decides that.
@@ -352,39 +348,6 @@ struct Peer: Sendable {
             groups = [UInt32](repeating: .max, count: Int(size) / MemoryLayout<UInt32>.size)
         }
         return Array(groups.prefix(Int(size) / MemoryLayout<UInt32>.size))
-    }
-}
-
-/// The messages that a client may send. A higher role includes the lower ones.
-package enum ClientRole: String, Sendable, CaseIterable, Comparable {
-    /// Fetches, the feed, `stats`, `model`, and `await` of the user's own jobs; no jobs.
-    case read
-    /// Also jobs that delete no object, other than parts that their owner no longer names.
-    case insert
-    /// Also jobs of every kind.
-    case write
-
-    package static func < (one: ClientRole, other: ClientRole) -> Bool {
-        switch (one, other) {
-        case (.read, .insert), (.read, .write), (.insert, .write): true
-        default: false
-        }
-    }
-}
-
-extension ServerOptions {
-    /// The highest role that the peer has by its user and its groups; nil when it is not served.
-    func role(of peer: Peer) -> ClientRole? {
-        let roles = ([peer.credentials.group] + peer.supplementaryGroups).compactMap { allowedGroups[$0] }
-        return (roles + [allowedUsers[peer.credentials.user]].compactMap(\.self)).max()
-    }
-
-    static func refusal(of peer: PeerCredentials) -> WireError {
-        let (user, group) = (peer.user, peer.group)
-        return WireError(
-            .unauthorized,
-            "The user with the id \(user) may not use this server. Run as its user or as root, or have its operator "
-                + "add --allow-user \(user), or --allow-group with a group that you run with (\(group), for one).")
     }
 }
 

@@ -89,6 +89,9 @@ struct Brokerd: AsyncParsableCommand {
     @Option(help: "The least severe messages to log: trace, debug, info, notice, warning, error or critical.")
     var logLevel: Logger.Level = .notice
 
+    @OptionGroup(title: "Limits of users")
+    var userLimits: UserLimitOptions
+
     @OptionGroup(title: "Observing")
     var observing: ObservingOptions
 
@@ -123,7 +126,8 @@ struct Brokerd: AsyncParsableCommand {
         signal(SIGHUP, SIG_IGN)
         let shortage = raiseDescriptorLimit(for: limits.connections)
         let passed = try ListeningSocket.take(Self.environment.descriptorCount)
-        let logger = Logger.standardError(label: "brokerd", level: logLevel, format: observing.format)
+        let live = try LiveOptions(self)
+        let logger = Logger.standardError(label: "brokerd", level: live.logLevel, format: observing.format)
         let service = ServiceNotifier(Self.environment, logger)
         let plan = try ModelFile(model).plan()
         var options = try serverOptions(passed)
@@ -143,11 +147,10 @@ struct Brokerd: AsyncParsableCommand {
         options.drain = { signals.stop() }
         let model = ServedModel(files: model.map(Program.absolutePath), store: Program.absolutePath(store), logger)
         (options.modelFiles, options.storeFile) = (model.files, model.store)
-        let reload = reloading(model, owned.coordinator, service, logger: logger)
-        options.reload = reload
-        options.migrate = migrating(model, owned.coordinator, service, logger: logger)
+        let reload = reloading(model, live, owned.coordinator, service, logger: logger)
+        (options.reload, options.migrate) = (reload, migrating(model, owned.coordinator, service, logger: logger))
         signals.onHangup { await withCheckedContinuation { hangup in reload { _ in hangup.resume() } } }
-        let server = try await Self.startServer(owned, options, logger)
+        let server = try await Self.startServer(owned, options, live, logger)
         owned.coordinator.onHalt { _ in
             server.endConnections("the server has halted, and does not know the ends of jobs on their way to the log")
         }
@@ -203,10 +206,12 @@ struct Brokerd: AsyncParsableCommand {
     }
 
     private static func startServer(
-        _ owned: OwnedStore, _ options: ServerOptions, _ logger: Logger
+        _ owned: OwnedStore, _ options: ServerOptions, _ live: LiveOptions, _ logger: Logger
     ) async throws -> BrokerServer {
         do {
-            return try await BrokerServer.start(owned.coordinator, options: options, logger: logger)
+            let server = try await BrokerServer.start(owned.coordinator, options: options, logger: logger)
+            live.serve(server)
+            return server
         } catch {
             owned.abandon()
             throw error
@@ -221,8 +226,16 @@ struct Brokerd: AsyncParsableCommand {
         options.jobsPerConnection = limits.jobsPerConnection
         options.drainSeconds = limits.drainTimeout.seconds
         options.logsSlowJobs = observing.slowJobMicroseconds != nil
-        try access.apply(to: &options)
+        options.socketAccess = try access.socketAccess()
+        options.users = try users()
         return options
+    }
+
+    func users() throws -> UserRules {
+        var users = UserRules()
+        try access.apply(to: &users)
+        try userLimits.apply(to: &users)
+        return users
     }
 }
 
@@ -234,13 +247,16 @@ extension ServerError: ExplainedError {}
 extension StoreError: ExplainedError {}
 
 extension Brokerd {
-    /// The action of SIGHUP and `admin reload`: the model's files are read again, and applied completely or not at all.
-    /// Every change, or the reason why the old model stays, is logged.
+    /// The action of SIGHUP and `admin reload`: the options and the model's files are read again, and applied completely or not at
+    /// all. Every change, or the reason why all stays, is logged.
     func reloading(
-        _ model: ServedModel, _ coordinator: Coordinator, _ service: ServiceNotifier, logger: Logger
+        _ model: ServedModel, _ live: LiveOptions, _ coordinator: Coordinator, _ service: ServiceNotifier,
+        logger: Logger
     ) -> @Sendable (_ notify: @escaping @Sendable (Result<[String], Fault>) -> Void) -> Void {
         { notify in
-            Self.reload(model, in: coordinator, reporting: service, logger: logger) { notify($0.map(\.lines)) }
+            Self.reload(
+                model, LiveOptions.Reload(live), in: coordinator, reporting: service, logger: logger
+            ) { notify($0.map(\.lines)) }
         }
     }
 
@@ -257,34 +273,37 @@ extension Brokerd {
                 return coordinator.compare(removal: removal, reading: { model.read(isDryRun: true) }, notify: notify)
             }
             Self.reload(model, removal: removal, in: coordinator, reporting: service, logger: logger) {
-                notify($0.map(\.changes))
+                notify($0.map(\.migration.changes))
             }
         }
     }
 
-    /// - Parameter removal: nil for the option of the start.
+    /// - Parameters:
+    ///   - options: nil for a change of the model alone.
+    ///   - removal: nil for the option of the start.
     private static func reload(
-        _ model: ServedModel, removal: RemovalPolicy? = nil, in coordinator: Coordinator,
-        reporting service: ServiceNotifier, logger: Logger,
-        _ notify: @escaping @Sendable (Result<StoreMigration, Fault>) -> Void
+        _ model: ServedModel, _ options: LiveOptions.Reload? = nil, removal: RemovalPolicy? = nil,
+        in coordinator: Coordinator, reporting service: ServiceNotifier, logger: Logger,
+        _ notify: @escaping @Sendable (Result<(migration: StoreMigration, lines: [String]), Fault>) -> Void
     ) {
         // Another reload may go on.
         let model = ServedModel(files: model.files, store: model.store, logger)
         service.reloadBegan()
         coordinator.reload(removal: removal) {
-            model.read()
+            options?.fault().map { .failure($0) } ?? model.read()
         } notify: { result in
             switch result {
             case .success(let migration):
                 model.ended(isApplied: true)
-                for line in migration.lines { logger.notice("\(line)") }
+                let lines = migration.lines + (options?.use() ?? [])
+                for line in lines { logger.notice("\(line)") }
                 logger.notice("The model was reloaded, and is in effect.")
-                notify(result)
+                notify(.success((migration, lines)))
                 service.reloadEnded(nil)
             case .failure(let fault):
                 model.ended(isApplied: false)
-                logger.error("The model could not be reloaded, and the old one stays in effect: \(fault.message)")
-                notify(result)
+                logger.error("The reload was refused, and all stays as it was: \(fault.message)")
+                notify(.failure(fault))
                 service.reloadEnded(fault.message)
             }
         }

@@ -57,9 +57,9 @@ struct LimitOptions: ParsableArguments {
     var keepRejects = ByteSize(StoreOptions.defaultRejectBytes)
 
     /// A tebibyte: more than any machine's memory.
-    private static let mostBytesInFlight = ByteSize(1 << 40)
+    static let mostBytesInFlight = ByteSize(1 << 40)
     /// Each takes an entry in a table, and a client's window is some thousands.
-    private static let mostAtOnce = 1_000_000
+    static let mostAtOnce = 1_000_000
     /// At some 300 bytes each, a store of 300 GB.
     private static let mostOutcomes = 1_000_000_000
     /// A hundred years.
@@ -178,21 +178,20 @@ struct AccessOptions: ParsableArguments {
     var storeMode: String?
 
     mutating func validate() throws {
-        var options = ServerOptions(socketPath: nil)
-        try apply(to: &options)
-        _ = try storeFileMode()
+        var users = UserRules()
+        try apply(to: &users)
+        _ = (try socketAccess(), try storeFileMode())
     }
 
-    func apply(to options: inout ServerOptions) throws {
-        options.socketAccess = try socketAccess()
+    func apply(to users: inout UserRules) throws {
         for text in allowedUsers {
             let (name, role) = try Self.role(text, of: "--allow-user")
-            let number = try Self.number(of: "user", name, "--allow-user") { getpwnam($0)?.pointee.pw_uid }
-            options.allowedUsers.merge([number: role], uniquingKeysWith: max)
+            let number = try Self.user(name, of: "--allow-user")
+            users.allowedUsers.merge([number: role], uniquingKeysWith: max)
         }
         for text in allowedGroups {
             let (name, role) = try Self.role(text, of: "--allow-group")
-            options.allowedGroups.merge([try Self.group(name, of: "--allow-group"): role], uniquingKeysWith: max)
+            users.allowedGroups.merge([try Self.group(name, of: "--allow-group"): role], uniquingKeysWith: max)
         }
     }
 
@@ -229,6 +228,10 @@ struct AccessOptions: ParsableArguments {
         return bits
     }
 
+    static func user(_ text: String, of option: String) throws -> UInt32 {
+        try number(of: "user", text, option) { getpwnam($0)?.pointee.pw_uid }
+    }
+
     private static func group(_ text: String, of option: String) throws -> UInt32 {
         try number(of: "group", text, option) { getgrnam($0)?.pointee.gr_gid }
     }
@@ -255,6 +258,75 @@ struct AccessOptions: ParsableArguments {
                     + "number.")
         }
         throw ValidationError("\(option): there is no \(kind) \"\(text)\" here. Give a name or a number that there is.")
+    }
+}
+
+/// The limits of users.
+struct UserLimitOptions: ParsableArguments {
+    @Option(
+        name: .customLong("user-connections"),
+        help: .value(
+            "[user:]count",
+            "The maximum number of open connections of that user, by name or number, or of each other one. May be repeated."
+        ))
+    var connections: [String] = []
+
+    @Option(
+        name: .customLong("user-bytes-in-flight"),
+        help: .value(
+            "[user:]size",
+            "Bytes of a user's jobs in flight before its clients have to wait, likewise. May be repeated."))
+    var bytesInFlight: [String] = []
+
+    @Option(
+        name: .customLong("user-jobs-per-second"),
+        help: .value(
+            "[user:]count",
+            "Jobs that a user may send in a second before its clients have to wait, likewise. Root and the server's own "
+                + "user have none of these limits. May be repeated."))
+    var jobsPerSecond: [String] = []
+
+    mutating func validate() throws {
+        var users = UserRules()
+        try apply(to: &users)
+    }
+
+    func apply(to users: inout UserRules) throws {
+        users.connections = try Self.limit(connections, "--user-connections", 1...LimitOptions.mostAtOnce)
+        users.jobsPerSecond = try Self.limit(jobsPerSecond, "--user-jobs-per-second", 1...LimitOptions.mostAtOnce)
+        users.bytesInFlight = try Self.limit(
+            bytesInFlight, "--user-bytes-in-flight", 1...LimitOptions.mostBytesInFlight.bytes
+        ) { ByteSize(argument: $0)?.bytes }
+    }
+
+    private static func limit(
+        _ texts: [String], _ option: String, _ range: ClosedRange<Int>, read: (String) -> Int? = { Int($0) }
+    ) throws -> UserLimit {
+        var limit = UserLimit()
+        for text in texts {
+            let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
+            guard let number = read(parts[parts.count - 1]), range.contains(number) else {
+                throw ValidationError(
+                    "\(option) must be \(range.lowerBound) to \(range.upperBound), or USER: and such a number, but is \(text)."
+                )
+            }
+            guard parts.count == 2 else {
+                guard limit.others == nil else {
+                    throw ValidationError("\(option): all other users have two limits, also \(text). Give one.")
+                }
+                limit.others = number
+                continue
+            }
+            let user = try AccessOptions.user(parts[0], of: option)
+            guard !JobOwner(user: user).isPrivileged else {
+                throw ValidationError(
+                    "\(option): \(parts[0]) is root or the server's own user, which have no limits. Name another user.")
+            }
+            guard limit.own.updateValue(number, forKey: user) == nil else {
+                throw ValidationError("\(option): the user \(parts[0]) has two limits, also \(text). Give one.")
+            }
+        }
+        return limit
     }
 }
 

@@ -56,6 +56,41 @@ import Testing
         #expect(test.await("a").ending?.code == nil)
     }
 
+    @Test func `a user with as many bytes in flight as it may have waits, and others do not`() throws {
+        let test = try TestCoordinator()
+        var limit = UserLimit()
+        limit.others = 50
+        test.coordinator.limitBytesInFlight(limit)
+        _ = test.coordinator.pause()
+        let user = otherUser.user
+        #expect(test.coordinator.hasRoom(for: 1, of: user))
+        test.submit(row(1), id: "a", from: 1, as: otherUser, accepted: 1)
+        #expect(!test.coordinator.hasRoom(for: 1, of: user) && !test.coordinator.hasRoom(for: 2, of: user))
+        #expect(test.coordinator.hasRoom(for: 1, of: user + 1) && test.coordinator.hasRoom(for: 1))
+        let called = Monitor(0)
+        for source in 1...2 { test.coordinator.whenRoom(for: source, of: user) { called.update { $0 += 1 } } }
+        #expect(called.withLock { $0 } == 0)
+        test.coordinator.resume()
+        _ = test.events.ends(1)
+        called.patiently("room") { $0 == 2 ? () : nil }
+        #expect(test.coordinator.hasRoom(for: 1, of: user))
+    }
+
+    @Test func `a user that waits for its bytes in flight goes on when it may have more`() throws {
+        let test = try TestCoordinator()
+        var limit = UserLimit()
+        limit.own = [otherUser.user: 1]
+        test.coordinator.limitBytesInFlight(limit)
+        _ = test.coordinator.pause()
+        test.submit(row(1), id: "a", from: 1, as: otherUser, accepted: 1)
+        let isCalled = Monitor(false)
+        test.coordinator.whenRoom(for: 1, of: otherUser.user) { isCalled.update { $0 = true } }
+        #expect(!isCalled.withLock { $0 })
+        limit.own = [otherUser.user: 1 << 20]
+        test.coordinator.limitBytesInFlight(limit)
+        #expect(isCalled.withLock { $0 })
+    }
+
     @Test func `jobs that were sent twice are cancelled together`() throws {
         let test = try TestCoordinator()
         _ = test.coordinator.pause()

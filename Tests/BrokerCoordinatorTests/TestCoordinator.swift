@@ -131,7 +131,7 @@ final class TestCoordinator: Sendable {
         let text = JSONText(copying: Array(payload.utf8))
         let events = events
         coordinator.admit(
-            from: source, payloadBytes: text.count,
+            from: source, of: owner.user, payloadBytes: text.count,
             // A waiting task is not short: others must not wait for it.
             contentBytesAtMost: gate == nil ? 0 : CoordinatorLimits.openedHereBytes + 1,
             payload: { Array(payload.utf8) },

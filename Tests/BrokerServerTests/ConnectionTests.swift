@@ -11,6 +11,7 @@ import Testing
 @Suite(.timeLimit(.minutes(5))) struct ConnectionStateTests {
     private struct Conditions: ConnectionConditions {
         var coordinatorHasRoom = true
+        var isWithinRate = true
         var answersHaveRoom = true
         var leavesLittleUnread = true
         var isAllSent = true
@@ -47,6 +48,20 @@ import Testing
 
     private func admissions(_ actions: [ConnectionState.Action]) -> [Int] {
         actions.compactMap { if case .admit(_, let ordinal, _) = $0 { ordinal } else { nil } }
+    }
+
+    @Test func `a client whose user sends too many jobs is not read for a time, but what a stop finds is handled`()
+        throws
+    {
+        var state = state()
+        state.received(ByteBuffer(bytes: small))
+        #expect(try actions(&state, Conditions(isWithinRate: false)) == [.waitForRoom(.ofRate)])
+        #expect(try actions(&state, Conditions(isWithinRate: false)).isEmpty, "it waits once")
+        state.roomAppeared()
+        #expect(try admissions(actions(&state)) == [1])
+        state.received(ByteBuffer(bytes: small))
+        state.drain()
+        #expect(try admissions(actions(&state, Conditions(isWithinRate: false))) == [2])
     }
 
     @Test func `a fault in a frame refuses that frame, after which input is discarded up to a limit`() throws {

@@ -113,7 +113,7 @@ import Testing
     }
 
     @Test func `a user who is not allowed gets an error`() async throws {
-        try await RunningServer.run({ $0.allowedUsers = [4_000_000_000: .write] }) { running in
+        try await RunningServer.run({ $0.users.allowedUsers = [4_000_000_000: .write] }) { running in
             let error = try running.connect().next()
             #expect(error.code == "unauthorized")
             #expect(error["error.message"]?.contains("--allow-user") == true)
@@ -248,7 +248,7 @@ import Testing
     }
 
     @Test func `a refused user is in the log`() async throws {
-        try await RunningServer.run({ $0.allowedUsers = [4_000_000_000: .write] }) { running in
+        try await RunningServer.run({ $0.users.allowedUsers = [4_000_000_000: .write] }) { running in
             let error = try running.connect().next()
             #expect(error.code == "unauthorized")
             #expect(running.log.line(.warning, "refused")?.contains("user=\(geteuid())") == true)
@@ -263,8 +263,8 @@ import Testing
     /// A server's options that allow the user 0 and the group 70 only.
     private var options: ServerOptions {
         var options = ServerOptions(socketPath: nil)
-        options.allowedUsers = [0: .write, 9: .read]
-        options.allowedGroups = [70: .insert, 71: .write, 72: .read]
+        options.users.allowedUsers = [0: .write, 9: .read]
+        options.users.allowedGroups = [70: .insert, 71: .write, 72: .read]
         return options
     }
 
@@ -281,15 +281,15 @@ import Testing
     }
 
     @Test func `a peer has the highest role of its user and its groups`() throws {
-        #expect(try options.role(of: peer(user: 0, group: 1)) == .write)
-        #expect(try options.role(of: peer(user: 5, group: 70)) == .insert)
-        #expect(try options.role(of: peer(user: 5, group: 1, [2, 70, 3])) == .insert)
-        #expect(try options.role(of: peer(user: 5, group: 72, [2, 71, 70])) == .write)
-        #expect(try options.role(of: peer(user: 9, group: 1)) == .read)
-        #expect(try options.role(of: peer(user: 9, group: 1, [70])) == .insert)
+        #expect(try options.users.role(of: peer(user: 0, group: 1)) == .write)
+        #expect(try options.users.role(of: peer(user: 5, group: 70)) == .insert)
+        #expect(try options.users.role(of: peer(user: 5, group: 1, [2, 70, 3])) == .insert)
+        #expect(try options.users.role(of: peer(user: 5, group: 72, [2, 71, 70])) == .write)
+        #expect(try options.users.role(of: peer(user: 9, group: 1)) == .read)
+        #expect(try options.users.role(of: peer(user: 9, group: 1, [70])) == .insert)
         let refused = try peer(user: 70, group: 1, [0, 2])
-        #expect(options.role(of: refused) == nil)
-        let refusal = ServerOptions.refusal(of: refused.credentials)
+        #expect(options.users.role(of: refused) == nil)
+        let refusal = UserRules.refusal(of: refused.credentials)
         #expect(refusal.code == .unauthorized)
         for word in ["id 70", "--allow-user 70", "--allow-group", "(1, for one)"] {
             #expect(refusal.message.contains(word), "\(refusal.message)")
@@ -345,7 +345,7 @@ import Testing
 
     @Test func `a server that allows groups still serves its own user`() async throws {
         try await RunningServer.run {
-            $0.allowedGroups = [4_242: .write]
+            $0.users.allowedGroups = [4_242: .write]
             $0.socketAccess.mode = 0o666
         } _: { running in
             let client = try running.connect()
@@ -359,8 +359,8 @@ import Testing
         async throws
     {
         try await RunningServer.run {
-            $0.allowedUsers = [:]
-            $0.allowedGroups = [4_242: .write]
+            $0.users.allowedUsers = [:]
+            $0.users.allowedGroups = [4_242: .write]
             $0.socketAccess.mode = 0o666
         } _: { running in
             let client = try running.connect()
@@ -383,7 +383,7 @@ import Testing
         """
 
     private func run(_ role: ClientRole, _ body: (RawClient) throws -> Void) async throws {
-        try await RunningServer.run(model: Self.model, { $0.allowedUsers = [geteuid(): role] }) { running in
+        try await RunningServer.run(model: Self.model, { $0.users.allowedUsers = [geteuid(): role] }) { running in
             try body(try running.connect())
         }
     }

@@ -354,6 +354,45 @@ import Testing
         #expect(refused.complaints.hasPrefix("broker: validationFailed: "), "\(refused.complaints)")
     }
 
+    @Test func `a reload changes limits and the log's level, and names the options that wait for the next start`()
+        throws
+    {
+        let programs = try Programs()
+        try programs.write("", to: "log")
+        let log = try #require(FileHandle(forWritingAtPath: programs.path("log")))
+        try programs.write(#"{"log-level": "notice", "max-memory": "64M"}"#, to: "brokerd.json")
+        _ = try programs.startServer(["--config", "brokerd.json"], complaints: log)
+        try programs.write(
+            #"{"log-level": "warning", "user-jobs-per-second": [5, "65534:9"], "max-memory": "96M"}"#,
+            to: "brokerd.json")
+        let reloaded = try broker(programs, ["admin", "reload"])
+        #expect(reloaded.status == 0, "\(reloaded.complaints)")
+        #expect(
+            reloaded.output == """
+                The option log-level has changed, and is in effect.
+                The option user-jobs-per-second has changed, and is in effect.
+                The option max-memory has changed, and takes effect at the next start.
+
+                """)
+        let before = try String(contentsOfFile: programs.path("log"), encoding: .utf8)
+        try programs.write(#"{"user-connections": "no such user:3"}"#, to: "brokerd.json")
+        let refused = try broker(programs, ["admin", "reload"])
+        #expect(refused.status == 1 && refused.output.isEmpty)
+        for part in ["validationFailed", "brokerd.json:1", "user-connections", "no such user"] {
+            #expect(refused.complaints.contains(part), "\(refused.complaints)")
+        }
+        // The level of the accepted one: the line that `reload` was asked for is a notice.
+        let lines = try String(contentsOfFile: programs.path("log"), encoding: .utf8).dropFirst(before.count)
+        #expect(!lines.contains("reload was asked for") && lines.contains("The reload was refused"), "\(lines)")
+        try programs.write(#"{"log-level": "warning", "max-memory": "96M"}"#, to: "brokerd.json")
+        #expect(
+            try broker(programs, ["admin", "reload"]).output == """
+                The option user-jobs-per-second has changed, and is in effect.
+                The option max-memory has changed, and takes effect at the next start.
+
+                """)
+    }
+
     @Test func `a wrong request, or one without a server, is reported by the exit status`() throws {
         let programs = try Programs()
         for command in [["cancel", "x"], ["admin", "pause"]] {

@@ -129,7 +129,10 @@ import Testing
         ("--socket-mode", "0440"),
         ("--socket-mode", "+660"), ("--store-mode", "1777"), ("--store-mode", "rw-r-----"),
         ("--store-mode", "000000660"),
-        ("--synchronous", "sometimes"), ("--modell", "x"),
+        ("--synchronous", "sometimes"), ("--modell", "x"), ("--user-connections", "0"),
+        ("--user-connections", "65534:many"), ("--user-connections", "no such user:8"), ("--user-connections", "0:8"),
+        ("--user-bytes-in-flight", "65534:9223372036854775807"), ("--user-bytes-in-flight", "64X"),
+        ("--user-jobs-per-second", "65534:-1"), ("--user-jobs-per-second", ":5"), ("--user-jobs-per-second", "root:5"),
     ])
     func `an invalid number is reported in one line that names its option, with status 2`(
         option: String, value: String

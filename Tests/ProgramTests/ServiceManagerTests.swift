@@ -305,6 +305,40 @@ import Testing
         try answer(as: "--regid=65534 --clear-groups", to: message)
     }
 
+    @Test(.enabled(if: mayBeOthers, "takes root and setpriv"))
+    func `a user has its limits, the operator none, and a reload ends the connections of a user who is taken out`()
+        throws
+    {
+        let limits = #""user-connections": "65534:1", "user-jobs-per-second": [1000, "65534:2"]"#
+        try programs.write(#"{"socket-mode": "0666", "allow-user": "65534", \#(limits)}"#, to: "brokerd.json")
+        _ = try programs.startServer(["--config", "brokerd.json"])
+        #expect(chmod(programs.folder, 0o755) == 0)
+        let job = #"{"entity": "Department", "json": {"id": 1}}"#
+        // Those that are on their way take effect, and the next message waits until they would have been due.
+        let broker = programs.executable("broker").path
+        #expect(try programs.shell("echo '\(job)' | \(broker) frame > job.frame").status == 0)
+        let start = ContinuousClock.now
+        let answers = try programs.shell(
+            "cat job.frame job.frame job.frame job.frame job.frame job.frame | setpriv --reuid=65534 --regid=65534 --clear-groups "
+                + "socat -t 20 - UNIX-CONNECT:broker.sock | \(broker) unframe")
+        #expect(answers.output.components(separatedBy: #""type":"completed""#).count == 7, "\(answers)")
+        #expect(try other(#"{"type": "ping"}"#).contains("pong"))
+        #expect(ContinuousClock.now - start > .milliseconds(1_900))
+        // Sends a line, and keeps the connection.
+        let held = try programs.start(
+            "setpriv --reuid=65534 --regid=65534 --clear-groups socat -u UNIX-CONNECT:broker.sock CREATE:/dev/null")
+        let own = try RawClient(programs.path("broker.sock"))
+        while try !own.ask(#"{"type": "admin", "action": "clients"}"#).text.contains(#""user":65534"#) {}
+        let refusal = try other(#"{"type": "ping"}"#)
+        #expect(refusal.contains(#""code":"busy""#) && refusal.contains("--user-connections"), "\(refusal)")
+        for _ in 0..<20 { #expect(try own.ask(job).type == "completed") }
+        try programs.write(#"{"socket-mode": "0666", \#(limits)}"#, to: "brokerd.json")
+        #expect(try own.ask(#"{"type": "admin", "action": "reload"}"#).type == "done")
+        held.waitUntilExit()
+        #expect(try !own.ask(#"{"type": "admin", "action": "clients"}"#).text.contains(#""user":65534"#))
+        #expect(try other(#"{"type": "ping"}"#).contains("unauthorized"))
+    }
+
     @Test func `users and groups are given by name or by number`() throws {
         _ = try programs.startServer([
             "--allow-user", "root", "--allow-group", "root", "--allow-group", "0", "--allow-user", "0",

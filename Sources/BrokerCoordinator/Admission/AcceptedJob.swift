@@ -36,6 +36,8 @@ final class AdmittedFrame: @unchecked Sendable {
     /// Its first ticket, which it keeps unless it has to wait for its turn to scan.
     let arrival: Int
     let source: Int
+    /// The client's.
+    let user: UInt32
     let payloadBytes: Int
     /// The most bytes that its content can have, as seen from outside.
     let contentBytesAtMost: Int
@@ -54,12 +56,12 @@ final class AdmittedFrame: @unchecked Sendable {
     private(set) var generation = 0
 
     init(
-        _ content: any FrameContent, at ticket: Int, arrival: Int? = nil, from source: Int, payloadBytes: Int,
-        contentBytesAtMost: Int = 0, _ memory: JobMemory, refusal: Fault? = nil,
+        _ content: any FrameContent, at ticket: Int, arrival: Int? = nil, from source: Int, of user: UInt32 = 0,
+        payloadBytes: Int, contentBytesAtMost: Int = 0, _ memory: JobMemory, refusal: Fault? = nil,
         admittedAt: Int64 = monotonicMicroseconds(), logged: LogEntry? = nil, isCancelled: Bool = false
     ) {
         self.content = content
-        (self.ticket, self.arrival, self.source) = (ticket, arrival ?? ticket, source)
+        (self.ticket, self.arrival, self.source, self.user) = (ticket, arrival ?? ticket, source, user)
         (self.payloadBytes, self.contentBytesAtMost) = (payloadBytes, contentBytesAtMost)
         (self.refusal, self.admittedAt, self.logged, self.isCancelled) = (refusal, admittedAt, logged, isCancelled)
         stagingMemory = memory
@@ -86,7 +88,7 @@ final class AdmittedFrame: @unchecked Sendable {
     /// The same frame, not opened yet.
     func again(at ticket: Int, _ memory: JobMemory) -> AdmittedFrame {
         AdmittedFrame(
-            content, at: ticket, arrival: arrival, from: source, payloadBytes: payloadBytes,
+            content, at: ticket, arrival: arrival, from: source, of: user, payloadBytes: payloadBytes,
             contentBytesAtMost: contentBytesAtMost, memory, refusal: refusal, admittedAt: admittedAt,
             logged: logged, isCancelled: isCancelled)
     }

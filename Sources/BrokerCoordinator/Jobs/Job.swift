@@ -23,6 +23,8 @@ package final class Job: @unchecked Sendable {
     package var bookmark: Bookmark?
     /// False for a client that may not delete objects; see `StoreJob/mayDelete`.
     package var mayDelete = true
+    /// The name in the client's `hello`.
+    package var client: String?
     package let wantsKeys: Bool
     package let wantsObjects: Bool
     package var objectDates = FetchDates.model

@@ -44,22 +44,34 @@ struct JobTable {
         var others = (bytes: 0, count: 0)
         /// Frames of clients that are not opened yet.
         var unopened = 0
+        /// Bytes of the users that have a limit, or may get one; never 0.
+        private var userBytes: [UInt32: Int] = [:]
+        var userLimit = UserLimit()
 
         /// Whether another frame may be admitted that is read from the log.
         var hasRoomForOthers: Bool { hasRoom(for: others.count, others.bytes) }
         var hasRoomForOwn: Bool { hasRoom(for: count - others.count, bytes - others.bytes) }
         var hasFewUnopened: Bool { unopened < CoordinatorLimits.unopenedFrames }
 
+        func hasRoom(of user: UInt32) -> Bool {
+            userLimit.of(user).map { userBytes[user, default: 0] < $0 } ?? true
+        }
+
         private func hasRoom(for count: Int, _ bytes: Int) -> Bool {
             count < limits.jobs && (bytes < limits.bytes || count < CoordinatorLimits.framesOfAnySize)
         }
 
-        mutating func add(_ weight: Int, frames: Int, isFromLog: Bool) {
+        init(limits: CoordinatorLimits) { self.limits = limits }
+
+        mutating func add(_ weight: Int, frames: Int, isFromLog: Bool, of user: UInt32) {
             bytes += weight
             count += frames
             if isFromLog {
                 others.bytes += weight
                 others.count += frames
+            } else if !JobOwner(user: user).isPrivileged {
+                let held = userBytes[user, default: 0] + weight
+                userBytes[user] = held > 0 ? held : nil
             }
         }
     }
@@ -132,6 +144,8 @@ struct JobTable {
         var all: [@Sendable () -> Void] = []
         /// By source: callers that wait until no frame of the source waits for its turn, and there is room.
         var ofSources: [Int: [@Sendable () -> Void]] = [:]
+        /// By user: callers that wait until the user has fewer bytes in flight than its limit, and there is room.
+        var ofUsers: [UInt32: [@Sendable () -> Void]] = [:]
         /// Tasks of the frames whose turn has come and that have their new tickets.
         var called: [@Sendable () -> Void] = []
     }
@@ -195,23 +209,44 @@ struct JobTable {
         return refused
     }
 
-    func hasRoom(for source: Int) -> Bool { hasRoom && !turns.isWaiting(source) }
+    func hasRoom(for source: Int, of user: UInt32 = 0) -> Bool {
+        hasRoom && load.hasRoom(of: user) && !turns.isWaiting(source)
+    }
 
     var hasRoom: Bool {
         // Jobs that a server which has halted leaves in the order must not keep it from reading. New ones are refused.
         reload.ticket == nil && load.hasFewUnopened && (refusals.halt != nil || load.hasRoomForOwn)
     }
 
-    mutating func waitForRoom(_ source: Int, _ notify: @escaping @Sendable () -> Void) {
+    mutating func waitForRoom(_ source: Int, of user: UInt32 = 0, _ notify: @escaping @Sendable () -> Void) {
         if turns.isWaiting(source) {
             waiters.ofSources[source, default: []].append(notify)
+        } else if !load.hasRoom(of: user) {
+            waiters.ofUsers[user, default: []].append(notify)
         } else {
             waiters.all.append(notify)
         }
     }
 
-    mutating func admit(_ weight: Int, from source: Int) -> Int {
-        let ticket = reserve(weight)
+    /// The limits of users' bytes in flight have changed.
+    mutating func use(_ limit: UserLimit) -> Effects {
+        load.userLimit = limit
+        for user in Array(waiters.ofUsers.keys) { callWaiters(of: user) }
+        return effects([], notifies: false)
+    }
+
+    private mutating func callWaiters(of user: UInt32) {
+        guard !waiters.ofUsers.isEmpty, load.hasRoom(of: user) else { return }
+        waiters.all += waiters.ofUsers.removeValue(forKey: user) ?? []
+    }
+
+    private mutating func add(_ weight: Int, frames: Int = 0, isFromLog: Bool = false, of user: UInt32) {
+        load.add(weight, frames: frames, isFromLog: isFromLog, of: user)
+        if weight < 0 { callWaiters(of: user) }
+    }
+
+    mutating func admit(_ weight: Int, from source: Int, of user: UInt32 = 0) -> Int {
+        let ticket = reserve(weight, of: user)
         load.unopened += 1
         turns.admit(ticket, from: source)
         return ticket
@@ -219,7 +254,7 @@ struct JobTable {
 
     /// Gives a frame that was read from the log its ticket: the job keeps its place.
     mutating func admit(_ weight: Int, _ logged: LogEntry) throws(StoreError) -> Int {
-        let ticket = reserve(weight, isFromLog: true)
+        let ticket = reserve(weight, isFromLog: true, of: logged.user)
         try application.deliver(other: ticket, at: logged.place)
         log.memory.note(logged.position)
         return ticket
@@ -232,8 +267,8 @@ struct JobTable {
         return ticket
     }
 
-    private mutating func reserve(_ weight: Int, isFromLog: Bool = false) -> Int {
-        load.add(weight, frames: 1, isFromLog: isFromLog)
+    private mutating func reserve(_ weight: Int, isFromLog: Bool = false, of user: UInt32) -> Int {
+        add(weight, frames: 1, isFromLog: isFromLog, of: user)
         return admission.reserve()
     }
 
@@ -273,7 +308,7 @@ struct JobTable {
         let job = frame.accepted
         let ticket = job.ticket
         let isLogged = frame.logged != nil
-        load.add(job.weight - frame.weight, frames: 0, isFromLog: isLogged)
+        add(job.weight - frame.weight, isFromLog: isLogged, of: job.owner.user)
         running.began(job)
         ends.began(ticket, from: job.source, job)
         if !isLogged {
@@ -297,7 +332,7 @@ struct JobTable {
         let ticket = frame.ticket
         turns.ended(frame.arrival)
         callNext()
-        load.add(-frame.weight, frames: -1, isFromLog: false)
+        add(-frame.weight, frames: -1, of: frame.user)
         load.unopened -= 1
         let completions = settle(ticket, question.map { .question($0) } ?? .nothing)
         // The writer may go on; a caller that drains waits for the last ticket.
@@ -309,7 +344,7 @@ struct JobTable {
         turns.note(
             job.arrival, took: job.mergedMicroseconds,
             own: Int64(job.weight / CoordinatorLimits.bytesPerMicrosecond), at: now)
-        load.add(-job.weight, frames: -1, isFromLog: job.isFromLog)
+        add(-job.weight, frames: -1, isFromLog: job.isFromLog, of: job.owner.user)
         ends.ended(job.ticket, from: job.source)
         turns.ended(job.arrival)
         callNext()
