@@ -105,7 +105,7 @@ extension Coordinator {
         self.await(id, before: ticket, as: asker) { result in
             switch result {
             case .success(nil): notify(.unknown)
-            case .success: notify(.tooLate)
+            case .success(let end?): notify(.tooLate(end))
             case .failure(let error): notify(.failed(error))
             }
         }

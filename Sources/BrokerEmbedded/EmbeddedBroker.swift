@@ -135,10 +135,11 @@ public final class EmbeddedBroker: BrokerProtocol {
         }
         switch result {
         case .cancelled: return
-        case .tooLate:
-            throw BrokerError(
-                .tooLate, "The merge of the job \"\(id)\" has begun, or it has ended. `await` returns its outcome.",
-                jobID: id)
+        case .tooLate(let end):
+            let reason = Cancellation.explanation(end, of: id.text)
+            var error = BrokerError(.tooLate, reason.message, jobID: id)
+            error.sequence = reason.committedAs
+            throw error
         case .unknown: throw BrokerError.unknownJob(id)
         case .failed(let cause): throw BrokerError(.storeUnavailable, cause.message, jobID: id)
         }

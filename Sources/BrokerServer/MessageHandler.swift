@@ -412,12 +412,11 @@ extension MessageHandler {
         coordinator.cancel(id, before: ticket, as: request.connection.peer.owner) { result in
             switch result {
             case .cancelled: request.send("cancelled") { $0.member("id", id) }
-            case .tooLate:
-                request.send(
-                    WireError(
-                        .tooLate,
-                        "The merge of the job \"\(id)\" has begun, or it has ended. `await` returns its outcome; its "
-                            + "effect can be undone by another job."))
+            case .tooLate(let end):
+                let reason = Cancellation.explanation(end, of: id)
+                var error = WireError(.tooLate, reason.message)
+                error.sequence = reason.committedAs
+                request.send(error)
             case .unknown: request.send(.unknownJob(id))
             case .failed(let cause): request.send(WireError(.internal, cause.message))
             }

@@ -16,6 +16,8 @@ package struct WireError: Error, Sendable, Equatable, CustomStringConvertible {
     package var path: String?
     /// Where the text is not JSON; only for `malformedJSON`.
     package var position: JSONPosition?
+    /// The sequence of the committed job that `tooLate` is about.
+    package var sequence: Int64?
     /// For `busy`: the time until a retry is worthwhile.
     package var retryAfterMilliseconds: Int?
 
@@ -82,6 +84,7 @@ package struct WireError: Error, Sendable, Equatable, CustomStringConvertible {
                     writer.member("retryAfterMilliseconds", retryAfterMilliseconds)
                 }
             }
+            if let sequence { writer.member("sequence", sequence) }
             writer.reference(FrameReference(ordinal: frame, id: id, tag: tag))
         }
     }

@@ -56,6 +56,24 @@ import Testing
         #expect(test.await("a").ending?.code == nil)
     }
 
+    @Test func `a cancellation that comes too late says whether the job is committed, has failed, or is merged now`()
+        throws
+    {
+        let test = try TestCoordinator()
+        test.submit(row(1), id: "good", ends: 1)
+        test.submit(#"{"Row": {"id": "x"}}"#, id: "bad", ends: 2)
+        func reason(_ id: String) -> (message: String, committedAs: Int64?)? {
+            guard case .tooLate(let end) = answer({ test.coordinator.cancel(id, $0) }) else { return nil }
+            return Cancellation.explanation(end, of: id)
+        }
+        let (good, bad) = (try #require(reason("good")), try #require(reason("bad")))
+        #expect(good.committedAs == 1 && good.message.contains("committed already, with the sequence 1"))
+        #expect(bad.committedAs == nil && bad.message.contains("failed already"))
+        let merging = Cancellation.explanation(nil, of: "x")
+        #expect(merging.committedAs == nil && merging.message.contains("cannot be stopped"))
+        #expect(reason("nobody's") == nil)
+    }
+
     @Test func `a user with as many bytes in flight as it may have waits, and others do not`() throws {
         let test = try TestCoordinator()
         var limit = UserLimit()

@@ -166,7 +166,10 @@ final class TestCoordinator: Sendable {
 
     /// Takes a job back, and gives what is said of that: `cancelled`, `tooLate`, `unknown`.
     func cancel(_ id: String, before ticket: Int? = nil, as asker: JobOwner = .server) -> String {
-        "\(answer { coordinator.cancel(id, before: ticket, as: asker, $0) })"
+        switch answer({ coordinator.cancel(id, before: ticket, as: asker, $0) }) {
+        case .tooLate: "tooLate"
+        case let other: "\(other)"
+        }
     }
 
     /// Changes the model; gives the lines of what changed, or the refusal.

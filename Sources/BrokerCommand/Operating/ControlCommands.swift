@@ -12,7 +12,8 @@ struct CancelCommand: AsyncParsableCommand {
         commandName: "cancel", abstract: "Cancels jobs whose merge has not begun.",
         discussion: """
             A cancelled job has no effect: it fails with `cancelled`, and runs when it is sent again. The exit status \
-            is 1 when it was too late for one of the jobs, or the server does not know one.
+            is 1 when it was too late for one of the jobs, or the server does not know one. The message says whether the \
+            job is committed, with its sequence, has failed, or is being merged and cannot be stopped.
             """)
 
     @OptionGroup var connection: ConnectionOptions
@@ -40,7 +41,7 @@ struct CancelCommand: AsyncParsableCommand {
                 }
             }
         }
-        for id in cancelled where !json { try Program.say("job \(id) cancelled") }
+        for id in cancelled where !json { try Program.say("job \(id) cancelled before its merge began") }
         for (id, error) in failures {
             Program.report("broker: job \(id): \(error)\(Self.hint(for: id, error))", .error)
         }
@@ -58,6 +59,7 @@ struct CancelCommand: AsyncParsableCommand {
                         writer.member("id", id)
                         writer.member("code", fault?.code.rawValue)
                         writer.member("message", fault?.message ?? "\(error)")
+                        if let sequence = (error as? BrokerError)?.sequence { writer.member("sequence", sequence) }
                     }
                 }
             }

@@ -421,8 +421,31 @@ package struct FailedJob: Sendable {
 package enum Cancellation: Sendable {
     /// The job has failed with `cancelled`, which its observer has received, and it retains its ticket.
     case cancelled
-    /// The merge of the job has begun, or it has ended.
-    case tooLate
+    /// The merge of the job has begun, or the job has ended, which the completion is of.
+    case tooLate(JobCompletion?)
     case unknown
     case failed(StoreError)
+}
+
+extension Cancellation {
+    /// Why it is too late to cancel a job, and the sequence of a committed one.
+    ///
+    /// - Parameter end: nil while the job is merged.
+    package static func explanation(
+        _ end: JobCompletion?, of id: String
+    ) -> (message: String, committedAs: Int64?) {
+        guard let end else {
+            return (
+                "The merge of the job \"\(id)\" has begun, and cannot be stopped. `await` returns how the job ends.",
+                nil
+            )
+        }
+        guard end.isCommitted else {
+            return ("The job \"\(id)\" has failed already, and has changed nothing. `await` returns why.", nil)
+        }
+        return (
+            "The job \"\(id)\" is committed already, with the sequence \(end.sequence ?? 0). Only another job can undo it.",
+            end.sequence
+        )
+    }
 }

@@ -20,7 +20,7 @@ extension JobTable {
         // A job that the log refused fails for that reason.
         let mayCancel = log.durable?.takesCancellations ?? true
         guard mayCancel, found.allSatisfy({ application.holds($0.ticket) && $0.skipReason != .refused }) else {
-            return Effects(completions: [{ answer(.tooLate) }], notifies: hasWork)
+            return Effects(completions: [{ answer(.tooLate(nil)) }], notifies: hasWork)
         }
         guard log.durable != nil else {
             let completions = [{ answer(.cancelled) }] + found.flatMap { markCancelled($0) }

@@ -403,7 +403,7 @@ struct JobTable {
 
     private mutating func noteRefusal(of job: AcceptedJob, _ fault: Fault) -> [Effects.Call] {
         job.withdraw(.refused, fault)
-        return cancellations.takeAll(job.ticket).compactMap(\.answer).map { answer in { answer(.tooLate) } }
+        return cancellations.takeAll(job.ticket).compactMap(\.answer).map { answer in { answer(.tooLate(nil)) } }
     }
 
     /// No more sequences can be reserved: the jobs that wait for one fail. Returns the calls that follow.

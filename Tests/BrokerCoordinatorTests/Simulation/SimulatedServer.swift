@@ -200,7 +200,7 @@ struct SimulatedServer {
             notices.withLock { $0.append(.cancellation(delivery: delivery, cancellation)) }
         }
         if let effects = jobTable.cancel(JobID(id), before: ticket, as: asker, notify) { return perform(effects) }
-        self.await(id, before: ticket, as: asker) { notify($0 == nil ? .unknown : .tooLate) }
+        self.await(id, before: ticket, as: asker) { notify($0.map { .tooLate($0) } ?? .unknown) }
     }
 
     mutating func await(
