@@ -266,14 +266,23 @@ extension Coordinator {
 
     /// The jobs that have not ended, the oldest first.
     package func runningJobs(_ count: Int, as asker: JobOwner) -> [RunningJob] {
-        let now = monotonicMicroseconds()
-        return jobTable.withLock { jobTable in
-            jobTable.ends.oldest(count, as: asker).map { job in
-                RunningJob(
-                    id: job.id, sequence: jobTable.application.place(of: job.ticket)?.position, owner: job.owner,
-                    stage: jobTable.stage(of: job), age: max(0, now - job.admittedAt))
-            }
+        jobTable.withLock { jobTable in jobTable.ends.oldest(count, as: asker).map { jobTable.running($0) } }
+    }
+
+    /// The jobs of that id that have not ended, the oldest first.
+    package func runningJobs(of id: String, as asker: JobOwner) -> [RunningJob] {
+        jobTable.withLock { jobTable in
+            jobTable.running.find(JobID(id), before: nil, as: asker).map { jobTable.running($0) }
         }
+    }
+
+    /// The jobs of that id that ended lately, the newest first; or, without one, the job as the ledger has it.
+    package func endedJobs(
+        of id: String, as asker: JobOwner, _ notify: @escaping @Sendable (Result<[EndedJob], StoreError>) -> Void
+    ) {
+        let recent = statistics.endedJobs(id).filter { asker.maySee(jobOf: $0.owner) }
+        guard recent.isEmpty else { return notify(.success(recent)) }
+        ledger.find(id, as: asker) { result in notify(result.map { stored in stored.map { [EndedJob($0)] } ?? [] }) }
     }
 
     /// The slow jobs that are remembered, those with the most work of their own first.
@@ -333,7 +342,13 @@ extension Coordinator {
 }
 
 extension JobTable {
-    fileprivate func stage(of job: AcceptedJob) -> RunningJob.Stage {
+    fileprivate func running(_ job: AcceptedJob) -> RunningJob {
+        RunningJob(
+            id: job.id, sequence: application.place(of: job.ticket)?.position, owner: job.owner, stage: stage(of: job),
+            age: max(0, monotonicMicroseconds() - job.admittedAt))
+    }
+
+    private func stage(of job: AcceptedJob) -> RunningJob.Stage {
         if job.skipReason == .cancelled { return .cancelled }
         guard application.holds(job.ticket) else { return .merging }
         return application.isReady(job.ticket) ? .staged : .staging

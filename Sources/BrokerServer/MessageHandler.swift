@@ -580,6 +580,7 @@ extension MessageHandler {
     /// Answers at once, or when the ledger has been searched: one search of each process at a time.
     private func listJobs(_ message: JobsMessage, for request: Request) {
         let asker = request.connection.peer.owner
+        if let id = message.id { return showJob(id, as: asker, for: request) }
         let running = message.lists.contains(.running) ? coordinator.runningJobs(message.limit, as: asker) : nil
         let slow = message.lists.contains(.slow) ? coordinator.slowJobs(message.limit, as: asker) : nil
         let answer: @Sendable ([FailedJob]?) -> Void = { failed in
@@ -647,6 +648,22 @@ extension MessageHandler {
     }
 }
 
+extension MessageHandler {
+    private func showJob(_ id: String, as asker: JobOwner, for request: Request) {
+        let running = coordinator.runningJobs(of: id, as: asker)
+        coordinator.endedJobs(of: id, as: asker) { result in
+            switch result {
+            case .success(let ended):
+                request.send("jobs", capacity: 1_024) { writer in
+                    writer.list("running", running) { $0.members($1) }
+                    writer.list("ended", ended) { $0.members($1) }
+                }
+            case .failure(let cause): request.send(WireError(.internal, cause.message))
+            }
+        }
+    }
+}
+
 extension JSONWriter {
     fileprivate mutating func members(_ reject: StoredReject) {
         member("id", reject.id)
@@ -696,8 +713,24 @@ extension JSONWriter {
         strings("operations", slow.operations)
         strings("entities", slow.entities)
         member("failed", slow.isFailed)
+        times(slow.times)
+    }
+
+    fileprivate mutating func members(_ ended: EndedJob) {
+        job(ended.id, ended.sequence, ended.owner)
+        member("failed", ended.isFailed)
+        guard let details = ended.details else { return }
+        member("client", details.client)
+        member("acceptedAt", details.acceptedAt)
+        strings("operations", details.operations)
+        strings("entities", details.entities)
+        member("records", details.records)
+        times(details.times)
+    }
+
+    private mutating func times(_ times: StageTimes) {
         object("microseconds") { writer in
-            for (stage, microseconds) in slow.times.named { writer.member(stage, microseconds) }
+            for (stage, microseconds) in times.named { writer.member(stage, microseconds) }
         }
     }
 }

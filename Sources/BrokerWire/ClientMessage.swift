@@ -343,6 +343,8 @@ package struct JobsMessage: Sendable, Equatable {
     package let user: UInt32?
     /// Only failures of that code.
     package let code: String?
+    /// The job that is asked about instead of lists: whether it runs, and how jobs of that id ended.
+    package private(set) var id: String?
 
     package init(
         lists: [List] = List.allCases, limit: Int = defaultLimit, since: Int64? = nil, user: UInt32? = nil,
@@ -355,8 +357,14 @@ package struct JobsMessage: Sendable, Equatable {
         self.code = code
     }
 
+    package init(id: String) {
+        self.init()
+        self.id = id
+    }
+
     /// Writes the members of the message.
     package func write(to writer: inout JSONWriter) {
+        if let id { return writer.member("id", id) }
         writer.strings("lists", lists.map(\.rawValue))
         writer.member("limit", limit)
         if let since { writer.member("since", since) }
@@ -365,6 +373,13 @@ package struct JobsMessage: Sendable, Equatable {
     }
 
     init(_ root: JSONValue) throws(WireError) {
+        if let id = try root.optionalString("id", in: "") {
+            guard !["lists", "limit", "since", "user", "code"].contains(where: { root[$0] != nil }) else {
+                throw .unsupported("A `jobs` with an `id` is about one job: it has no lists and no filters.", at: "/id")
+            }
+            self.init(id: id)
+            return
+        }
         var lists: Set<List> = []
         if let value = root["lists"] {
             guard value.kind == .array else { throw value.mismatch("an array", at: "/lists") }

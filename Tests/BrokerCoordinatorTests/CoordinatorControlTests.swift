@@ -109,6 +109,26 @@ import Testing
         #expect(isCalled.withLock { $0 })
     }
 
+    @Test func `the last jobs that ended are known with their contents, and older ones as the ledger has them`() throws
+    {
+        let test = try TestCoordinator()
+        func ended(_ id: String, as asker: JobOwner = .server) throws -> [EndedJob] {
+            try answer { test.coordinator.endedJobs(of: id, as: asker, $0) }.get()
+        }
+        test.submit(row(1), id: "a", as: otherUser, ends: 1) { $0.client = "loader" }
+        let known = try #require(ended("a").first)
+        let details = try #require(known.details)
+        #expect(known.sequence == 1 && known.owner == otherUser && !known.isFailed)
+        #expect(details.client == "loader" && details.records == 1 && details.times.total > 0)
+        #expect(details.operations == ["process"] && details.entities == ["Row"])
+        #expect(try ended("a", as: JobOwner(user: 7)).isEmpty && ended("b").isEmpty)
+        for number in 0..<EndedJobs.maximumCount { test.submit(row(number), id: "other \(number)") }
+        _ = test.events.ends(EndedJobs.maximumCount + 1)
+        let stored = try #require(ended("a").first)
+        #expect(stored.details == nil && stored.sequence == 1 && stored.owner == otherUser)
+        #expect(try ended("other 0").first?.details != nil)
+    }
+
     @Test func `jobs that were sent twice are cancelled together`() throws {
         let test = try TestCoordinator()
         _ = test.coordinator.pause()

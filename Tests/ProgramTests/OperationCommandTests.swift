@@ -394,6 +394,31 @@ import Testing
                 """)
     }
 
+    @Test func `jobs show has the client, the contents and the stages of a job that ended, while they are known`()
+        throws
+    {
+        let programs = try Programs()
+        let server = try programs.startServer()
+        let submission = try submission(of: 1...3, programs, id: "load")
+        submission.process.waitUntilExit()
+        let shown = try broker(programs, ["jobs", "show", "load-1"])
+        #expect(shown.status == 0, "\(shown.complaints)")
+        for line in [
+            "client      ", "operations  process", "entities    Employee", "records     3", "stages      work ",
+        ] {
+            #expect(shown.output.contains(line), "\(shown.output)")
+        }
+        #expect(shown.output.contains("broker submit") && shown.output.contains("Employee"), "\(shown.output)")
+        server.terminate()
+        server.waitUntilExit()
+        _ = try programs.startServer()
+        let stored = try broker(programs, ["jobs", "show", "load-1"])
+        #expect(stored.status == 0 && stored.output.contains("client      "), "\(stored)")
+        #expect(stored.output.contains("not known any more"), "\(stored.output)")
+        #expect(!stored.output.contains("operations  "), "\(stored.output)")
+        #expect(try broker(programs, ["jobs", "show", "load-9"]).complaints.contains("unknownJob"))
+    }
+
     @Test func `a wrong request, or one without a server, is reported by the exit status`() throws {
         let programs = try Programs()
         for command in [["cancel", "x"], ["admin", "pause"]] {

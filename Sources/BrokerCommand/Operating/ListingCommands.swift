@@ -18,8 +18,11 @@ struct JobsCommand: AsyncParsableCommand {
 struct JobsShowCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "show",
-        abstract: "Shows one job: its stage while it runs, then its outcome and the stages of a slow one.",
-        discussion: "The exit status is that of `broker await`. For example: broker jobs show emp-1")
+        abstract: "Shows one job: its stage while it runs, then its client, contents, times and outcome.",
+        discussion: """
+            The outcome and the user are stored. The rest is known of the last 1,024 jobs that ended since the server's start. \
+            The exit status is that of `broker await`. For example: broker jobs show emp-1
+            """)
 
     @OptionGroup var connection: ConnectionOptions
 
@@ -29,13 +32,12 @@ struct JobsShowCommand: AsyncParsableCommand {
         var lines: [String] = []
         let completion = try await connection.connected("broker jobs") { broker -> Completion? in
             if !connection.isLocal {
-                let message = JobsMessage(lists: [.running, .slow], limit: JobsMessage.limits.upperBound)
-                let document = try JSONDocument(fast: JSONText(copying: try await broker.jobs(message).bytes))
-                lines = withExtendedLifetime(document) {
-                    message.lists.flatMap { list in JobLists.lines(of: list, in: document.root, nil, only: id) }
-                }
-                let isRunning = withExtendedLifetime(document) {
-                    document.root["running"]?.elements.contains { $0["id"]?.string == id } ?? false
+                let answer = try await broker.jobs(JobsMessage(id: id))
+                let isRunning = try JSONDocument(fast: JSONText(copying: answer.bytes)).withRoot { root in
+                    lines = JobLists.lines(of: .running, in: root, nil, only: id)
+                    guard lines.isEmpty else { return true }
+                    lines = root["ended"]?.elements.first { _ in true }.map(JobLists.lines(ofEnded:)) ?? []
+                    return false
                 }
                 if isRunning { return nil }
             }
@@ -160,6 +162,27 @@ private enum JobLists {
         return table.isEmpty ? id == nil ? [none] : [] : table.lines(columns: columns)
     }
 
+    /// All that the server knows of a job that has ended, but for the outcome.
+    static func lines(ofEnded job: JSONValue) -> [String] {
+        let client = [user(job), job["client"]?.string].compactMap(\.self).joined(separator: ", ")
+        guard let times = job["microseconds"] else {
+            return [
+                "client      \(client)",
+                "The client's name, the operations, the records and the times of the stages are not known any more.",
+            ]
+        }
+        let stages = times.members.map { "\($0.string ?? "") \(ShortText.time(microseconds: $1.int64 ?? 0))" }
+        return [
+            "client      \(client)", "accepted    \(job["acceptedAt"]?.int64.map(ShortText.moment) ?? "-")",
+            "operations  \(joined("operations", of: job))", "entities    \(joined("entities", of: job))",
+            "records     \(job["records"]?.int64 ?? 0)", "stages      \(stages.joined(separator: ", "))",
+        ]
+    }
+
+    private static func joined(_ list: String, of job: JSONValue, _ separator: String = ", ") -> String {
+        job[list]?.elements.compactMap(\.string).joined(separator: separator) ?? ""
+    }
+
     private static func running(_ job: JSONValue) -> [String] {
         let age = job["ageMilliseconds"]?.int64.map { ShortText.time(milliseconds: Int($0)) } ?? ""
         return [sequence(job), user(job), age, job["stage"]?.string ?? "", job["id"]?.string ?? ""]
@@ -182,9 +205,7 @@ private enum JobLists {
         let times = stages.map { stage in
             job["microseconds"]?[stage]?.int64.map { ShortText.time(microseconds: $0) } ?? ""
         }
-        let names = ["operations", "entities"].map { list in
-            job[list]?.elements.compactMap(\.string).joined(separator: ",") ?? ""
-        }
+        let names = ["operations", "entities"].map { joined($0, of: job, ",") }
         let id = (job["id"]?.string ?? "") + (job["failed"]?.bool == true ? " (failed)" : "")
         return [sequence(job)] + times + [user(job), names.joined(separator: " "), id]
     }

@@ -123,6 +123,8 @@ final class AcceptedJob: @unchecked Sendable {
     let observer: @Sendable (JobEvent) -> Void
     private let wantedProgress: JobProgress?
     let contents: JobContents
+    /// The name in the client's `hello`.
+    let client: String?
     let contentBytes: Int
     /// Bytes that the job reserves while it is in flight: those of the frame and of its content, more for many elements
     /// in few bytes, and the share of its answer.
@@ -164,7 +166,7 @@ final class AcceptedJob: @unchecked Sendable {
         isIDMade = job.id == nil
         (ticket, arrival, source) = (frame.ticket, frame.arrival, frame.source)
         (observer, wantedProgress) = (job.observer, progress)
-        contents = JobContents(job.operations)
+        (contents, client) = (JobContents(job.operations), job.client)
         contentBytes = job.content.count
         let work = max(contentBytes, job.document.elementCount * CoordinatorLimits.bytesPerElement)
         weight = frame.payloadBytes + work + (job.wantsObjects ? CoordinatorLimits.objectsBytes : 0)

@@ -335,7 +335,7 @@ package struct StageTimes: Sendable, Equatable {
 
 /// A summary of a job for people: its operations, and the entities that these name. Costs no allocation for one operation.
 struct JobContents: Sendable {
-    private static let mostEntities = 8
+    static let mostEntities = 8
     private static let longestName = 80
     /// The operations of the protocol; their positions are bits of ``operationBits``.
     private static let operations = ["process", "relate", "sync", "map", "delete"]
@@ -345,14 +345,23 @@ struct JobContents: Sendable {
     private var others: [String] = []
 
     init(_ operations: ShortList<JobOperation>) {
-        first = operations.first?.entity ?? ""
+        first = Self.shortened(operations.first?.entity ?? "")
         for operation in operations {
             operationBits |= 1 << operation.action.position
-            if !operation.entity.hasSameBytes(as: first), others.count < Self.mostEntities {
-                Self.add(operation.entity, to: &others)
-            }
+            guard others.count < Self.mostEntities else { continue }
+            let entity = Self.shortened(operation.entity)
+            if !entity.hasSameBytes(as: first) { Self.add(entity, to: &others) }
         }
     }
+
+    /// A client may name an entity of any length, which no model has.
+    private static func shortened(_ name: String) -> String {
+        name.utf8.count <= longestName
+            ? name : String(String.UnicodeScalarView(name.unicodeScalars.prefix(longestName)))
+    }
+
+    /// The job names mappings, which name the entities.
+    var hasMappings: Bool { operationBits & 1 << JobOperation.Action.mapPosition != 0 }
 
     private static func add(_ name: String, to names: inout [String]) {
         if !names.contains(where: { name.hasSameBytes(as: $0) }) { names.append(name) }
@@ -365,10 +374,8 @@ struct JobContents: Sendable {
     /// - Parameter changed: entities that the job changed; those of a `map` are only known then.
     func entityNames(_ changed: [String]) -> [String] {
         var names: [String] = []
-        for name in [first] + others + changed where !name.isEmpty { Self.add(name, to: &names) }
-        return names.prefix(Self.mostEntities).map {
-            String(String.UnicodeScalarView($0.unicodeScalars.prefix(Self.longestName)))
-        }
+        for name in [first] + others + changed where !name.isEmpty { Self.add(Self.shortened(name), to: &names) }
+        return Array(names.prefix(Self.mostEntities))
     }
 }
 
@@ -379,10 +386,12 @@ extension JobOperation.Action {
         case .process: 0
         case .relate: 1
         case .sync: 2
-        case .map: 3
+        case .map: Self.mapPosition
         case .delete, .deleteMatching: 4
         }
     }
+
+    fileprivate static let mapPosition: UInt8 = 3
 }
 
 /// A job that has not ended, for a list of those.

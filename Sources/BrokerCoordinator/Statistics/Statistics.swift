@@ -24,6 +24,7 @@ final class Statistics: Sendable {
         var batches = Batches()
         var recent: RecentJobs
         var slow: SlowJobs
+        var ended = EndedJobs()
         var store = StoreState.serving {
             // A halt is for good; only a failed disk is worse.
             didSet { if case .halted = oldValue, !store.isFailed { store = oldValue } }
@@ -72,6 +73,9 @@ final class Statistics: Sendable {
     var now: Counters { counters.withLock { $0 } }
 
     var slowJobs: [SlowJob] { counters.withLock { $0.slow.byWork } }
+
+    /// Those of that id that are remembered, the newest first.
+    func endedJobs(_ id: String) -> [EndedJob] { counters.withLock { $0.ended.find(id) } }
 
     func reports(_ jobs: [SlowJob]) -> [@Sendable () -> Void] {
         slowObserver.isSet ? jobs.map { job in { self.slowObserver(job) } } : []
@@ -431,6 +435,7 @@ extension Statistics.Counters {
             let times = job.times(committedAt)
             note(times)
             allTimes.append(times)
+            if job.end != nil { ended.add(EndedJob(job, times)) }
             guard times.total >= slow.microseconds else { continue }
             slowJobs.append(job.slowJob(times))
         }
