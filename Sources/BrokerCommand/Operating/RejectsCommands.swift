@@ -2,6 +2,7 @@ import ArgumentParser
 import Broker
 import BrokerClient
 import BrokerCommandLine
+import BrokerConsole
 import BrokerFastJSON
 import BrokerJSON
 import BrokerWire
@@ -52,42 +53,7 @@ struct RejectsSelection: ParsableArguments {
 
     /// The oldest first.
     func find(_ broker: BrokerClient) async throws -> [Int64] {
-        guard ids.isEmpty else { return ids }
-        var found: [Int64] = []
-        var message = RejectsMessage(filter)
-        message.limit = RejectsMessage.limits.upperBound
-        while true {
-            let document = try JSONDocument(fast: JSONText(copying: try await broker.rejects(message).bytes))
-            let (page, hasMore) = document.withRoot { root in
-                (root["rejects"]?.elements.compactMap { $0["id"]?.int64 } ?? [], root["more"]?.bool ?? false)
-            }
-            found += page
-            guard hasMore, let last = page.last else { return found.reversed() }
-            message.before = last
-        }
-    }
-
-    /// Reads those records, some at a time.
-    ///
-    /// - Throws: when one is not kept.
-    static func forEach(
-        of ids: [Int64], _ broker: BrokerClient, _ body: (Reject) async throws -> Void
-    ) async throws {
-        var rest = ids[...]
-        while !rest.isEmpty {
-            var message = RejectsMessage()
-            (message.ids, message.wantsRequests) = (Array(rest.prefix(100)), true)
-            message.limit = RejectsMessage.limits.upperBound
-            let document = try JSONDocument(fast: JSONText(copying: try await broker.rejects(message).bytes))
-            let page = document.withRoot { root in root["rejects"]?.elements.compactMap(Reject.init) ?? [] }
-            for reject in page {
-                guard let asked = rest.popFirst(), asked == reject.id else { break }
-                try await body(reject)
-            }
-            if page.isEmpty || page.last?.id != ids[ids.index(before: rest.startIndex)] {
-                throw CommandFailure("There is no rejected record \(rest.first ?? 0). `broker rejects` lists them.")
-            }
-        }
+        ids.isEmpty ? try await broker.rejectNumbers(RejectsMessage(filter)) : ids
     }
 }
 
@@ -95,73 +61,6 @@ extension RejectsMessage {
     fileprivate init(_ filter: RejectsFilter) {
         self.init()
         (entity, job) = (filter.entity, filter.job)
-    }
-}
-
-/// A rejected record, as the server answers it.
-struct Reject {
-    let id: Int64
-    let job: String
-    let sequence: Int64
-    let user: Int64
-    let acceptedAt: Int64
-    let errors: [Completion.Rejection]
-    /// The operation with that record alone.
-    let operation: Job.Operation
-    let unknownKeys: Job.UnknownKeys?
-    let record: RawJSON
-    /// The record's path in the request.
-    let place: String
-
-    init?(_ json: JSONValue) {
-        guard let id = json["id"]?.int64, let request = json["request"],
-            let fields = request["operations"]?.elements.first(where: { _ in true }),
-            let operation = Job.Operation(rejected: fields)
-        else { return nil }
-        self.id = id
-        self.operation = operation
-        job = json["job"]?.string ?? ""
-        sequence = json["sequence"]?.int64 ?? 0
-        user = json["user"]?.int64 ?? 0
-        acceptedAt = json["acceptedAt"]?.int64 ?? 0
-        errors = json["errors"]?.elements.map(Completion.Rejection.init) ?? []
-        unknownKeys = request["unknown"]?.string.map(Job.UnknownKeys.init)
-        let key = fields["objects"] == nil ? "json" : "objects"
-        let payload = fields[key]
-        let isElement = payload?.kind == .array && fields["op"]?.string != "relate"
-        let record = isElement ? payload?.elements.first { _ in true } : payload
-        self.record = RawJSON(record?.jsonText ?? Array("null".utf8))
-        place = "/operations/0/\(key)" + (isElement ? "/0" : "")
-    }
-
-    /// The path of an error in the record.
-    func path(of error: Completion.Rejection) -> String {
-        let path = error.path ?? ""
-        return path.hasPrefix(place) ? String(path.dropFirst(place.count)) : path
-    }
-}
-
-extension Job.Operation {
-    /// Nil for an operation that this version does not know.
-    fileprivate init?(rejected fields: JSONValue) {
-        let json = RawJSON((fields["json"] ?? fields["objects"])?.jsonText ?? [])
-        let object = fields["object"].map { RawJSON($0.jsonText) }
-        let action: Action
-        switch fields["op"]?.string ?? "process" {
-        case "process": action = .process(json, object: object)
-        case "relate":
-            guard let object, let relationship = fields["relationship"]?.string else { return nil }
-            action = .relate(json, relationship: relationship, object: object)
-        case "sync":
-            let actions = fields["actions"]?.elements.compactMap(\.string).map(SyncAction.init) ?? []
-            action = .sync(json, where: nil, actions: Set(actions), part: nil)
-        case "map":
-            let mapping = fields["mapping"]?.string.map(Reading.mapping)
-            action = .map(json, by: mapping ?? fields["path"]?.string.map(Reading.path) ?? .keyPaths)
-        case "delete": action = .delete(json)
-        default: return nil
-        }
-        self.init(entity: fields["entity"]?.string ?? "", action)
     }
 }
 
@@ -216,7 +115,7 @@ struct RejectsShowCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await connection.connected("broker rejects") { broker in
-            try await RejectsSelection.forEach(of: [id], broker) { reject in
+            try await broker.forEachReject([id]) { reject in
                 let user = UserName.text(of: reject.user)
                 let time = ShortText.moment(milliseconds: reject.acceptedAt)
                 Program.report(
@@ -244,7 +143,7 @@ struct RejectsExportCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await selection.filter.connection.connected("broker rejects") { broker in
-            try await RejectsSelection.forEach(of: try await selection.find(broker), broker) { reject in
+            try await broker.forEachReject(try await selection.find(broker)) { reject in
                 var writer = JSONWriter()
                 writer.object { writer in
                     writer.member("record", raw: reject.record.bytes)
@@ -279,17 +178,12 @@ struct RejectsRetryCommand: AsyncParsableCommand {
     func run() async throws {
         var (taken, refused) = (0, 0)
         try await selection.filter.connection.connected("broker rejects") { broker in
-            try await RejectsSelection.forEach(of: try await selection.find(broker), broker) { reject in
-                var job = Job(reject.operation, id: JobID("reject-\(reject.id)"))
-                job.unknownKeys = reject.unknownKeys
-                do {
-                    _ = try await broker.process(job)
-                } catch  where CommandFailure(error).status == .failed {
+            try await broker.forEachReject(try await selection.find(broker)) { reject in
+                if let error = try await broker.retry(reject) {
                     Program.report("broker: \(reject.id): \(error)", .error)
                     refused += 1
                     return
                 }
-                _ = try await broker.rejects(RejectsMessage(dropping: [reject.id]))
                 taken += 1
             }
         }
@@ -307,16 +201,7 @@ struct RejectsDropCommand: AsyncParsableCommand {
 
     func run() async throws {
         let count = try await selection.filter.connection.connected("broker rejects") { broker in
-            let ids = try await selection.find(broker)
-            var count = 0
-            for start in stride(from: 0, to: ids.count, by: RejectsMessage.mostIDs) {
-                let part = Array(ids[start...].prefix(RejectsMessage.mostIDs))
-                let answer = try await broker.rejects(RejectsMessage(dropping: part))
-                count += try JSONDocument(fast: JSONText(copying: answer.bytes)).withRoot {
-                    Int($0["dropped"]?.int64 ?? 0)
-                }
-            }
-            return count
+            try await broker.drop(try await selection.find(broker))
         }
         try Program.say("\(Program.counted(count, "record")) dropped")
     }
