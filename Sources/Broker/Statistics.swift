@@ -155,10 +155,19 @@ public struct Statistics: Sendable, Hashable, Codable {
         public var maximumOutcomes: Int?
         /// When the job of the oldest of them ended, in milliseconds since 1970; nil for none, and of an earlier server.
         public var oldestOutcomeAt: Int64?
+        /// Rejected records that are kept; nil of an earlier server.
+        public var rejects: Rejects?
         /// When the whole WAL was last copied into the database, in milliseconds since 1970; nil for not since the start.
         public var checkpointedAt: Int64?
         /// When the last backup was done, in milliseconds since 1970, also before the start; nil for none.
         public var backedUpAt: Int64?
+
+        public struct Rejects: Sendable, Hashable, Codable {
+            public var count: Int
+            public var bytes: Int
+            /// Those that were not kept, or gave way to later ones, since the start.
+            public var omitted: Int
+        }
     }
 
     /// SQLite's write-ahead log.

@@ -103,12 +103,12 @@ package struct Console: Sendable {
         case nil where hasServer: return frame.answer("Now", at: .now, live: "/live/now", await content(.now))
         case nil: return .redirection("/data")
         case "data": return try await data(Array(path.dropFirst()), request)
-        case "jobs", "clients", "feed", "live":
+        case "jobs", "rejected", "clients", "feed", "live":
             guard hasServer else {
                 return frame.answer(
                     "No server", at: Self.place(of: request) ?? .jobs,
                     """
-                    <h1>There is no server</h1><p>Jobs, clients and the feed are those of a server. Give <code>--socket</code> instead of \
+                    <h1>There is no server</h1><p>Jobs, rejected records, clients and the feed are those of a server. Give <code>--socket</code> instead of \
                     <code>--store</code> to see them.</p>
                     """)
             }
@@ -120,6 +120,11 @@ package struct Console: Sendable {
             return frame.answer("Jobs", at: .jobs, live: code == nil ? "/live/jobs" : nil, await jobs(code))
         case ("jobs", 2):
             return frame.answer(path[1], at: .jobs, try await JobPage(client: client, forms: forms, id: path[1]).html())
+        case ("rejected", 1):
+            let filter = Self.filter(request.query, before: request["before"])
+            return frame.answer(
+                "Rejected", at: .rejected, try await RejectedPage(client: client, forms: forms, filter: filter).html())
+        case ("rejected", 2): return try await rejected(path[1]) { await record($0) }
         case ("clients", 1):
             return frame.answer("Clients", at: .clients, live: "/live/clients", await content(.clients))
         case ("feed", 1): return frame.answer("Feed", at: .feed, live: "/live/feed", await content(.feed))
@@ -167,6 +172,33 @@ package struct Console: Sendable {
         } catch {
             return "<h1>Clients</h1><p class=alert role=alert>\("\(error)")</p>"
         }
+    }
+
+    private static func filter(_ fields: [String: String], before: String?) -> RejectsMessage {
+        var filter = RejectsMessage()
+        (filter.entity, filter.job) = (fields["entity"], fields["job"])
+        if filter.entity == "" { filter.entity = nil }
+        if filter.job == "" { filter.job = nil }
+        filter.before = before.flatMap { Int64($0) }
+        return filter
+    }
+
+    /// The page that `answer` makes of a rejected record.
+    private func rejected(_ id: String, _ answer: (Reject) async throws -> Answer) async throws -> Answer {
+        guard let id = Int64(id), let reject = try await client.rejects([id]).first else {
+            return frame.answer(
+                "Rejected", at: .rejected, status: 404,
+                """
+                <h1>There is no such rejected record</h1><p>It was dropped, or gave way to later ones.</p>\
+                <p><a href="/rejected">All rejected records</a></p>
+                """)
+        }
+        return try await answer(reject)
+    }
+
+    private func record(_ reject: Reject, _ error: BrokerError? = nil) async -> Answer {
+        let page = RejectedRecordPage(client: client, forms: forms, reject: reject, error: error)
+        return frame.answer("Rejected record \(reject.id)", at: .rejected, await page.html())
     }
 
     private func data(_ path: [String], _ request: Request) async throws -> Answer {
@@ -229,7 +261,34 @@ package struct Console: Sendable {
                 client: client, forms: forms, entity: entity, key: try Self.key(request.form["key"]))
             return frame.answer(
                 "Delete", at: .data, try await page.html(isConfirmed: request.form["confirmed"] == "yes"))
+        case ["rejected", "retry"], ["rejected", "drop"]:
+            return try await change(RejectedChange.Action(rawValue: request.path[1])!, request.form, forms)
         default: return notFound
         }
+    }
+
+    /// Of one rejected record, or of all of a filter.
+    private func change(_ action: RejectedChange.Action, _ fields: [String: String], _ forms: Forms) async throws
+        -> Answer
+    {
+        if let id = fields["id"] {
+            return try await rejected(id) { reject in
+                guard action == .retry else {
+                    _ = try await client.drop([reject.id])
+                    return .redirection("/rejected")
+                }
+                let error = try await client.retry(reject, timeout: RejectedChange.timeout)
+                guard let error else {
+                    return .redirection(URLText.link(["jobs", Reject.retryID(of: reject.id).text]))
+                }
+                return await record(reject, error)
+            }
+        }
+        let through = fields["through"].flatMap { Int64($0) }
+        let page = RejectedChange(
+            client: client, forms: forms, action: action,
+            filter: Self.filter(fields, before: through.map { "\($0 &+ 1)" }),
+            after: fields["after"].flatMap { Int64($0) } ?? 0)
+        return frame.answer(action.title, at: .rejected, try await page.html(isConfirmed: fields["confirmed"] == "yes"))
     }
 }

@@ -66,7 +66,9 @@ import Testing
         let backup = Int64(try limit(#"broker_last_backup_timestamp_seconds > "#)) * 1_000
         let lag = try limit(#"min_over_time\(broker_log_lag_entries\[5m\]\) > "#)
         func signs(_ changes: [(String, String)]) throws -> String {
-            let usual = [("1772362800000", "\(now)"), (#""lag": 0"#, #""lag": \#(lag)"#)]
+            let usual = [
+                ("1772362800000", "\(now)"), (#""lag": 0"#, #""lag": \#(lag)"#), (#"{"count": 4,"#, #"{"count": 0,"#),
+            ]
             return Signs(now: try Self.statistics(changes + usual), moment: now).html.map(\.text).joined()
         }
         #expect(try signs([]) == "")
@@ -82,6 +84,10 @@ import Testing
             (
                 #""completed": 40, "failed": 1,"#, #""completed": 90, "failed": 10,"#,
                 #""completed": 89, "failed": 10,"#, "/clients"
+            ),
+            (
+                #"{"count": 4, "bytes": 1800, "omitted": 0}"#, #"{"count": 0, "bytes": 0, "omitted": 2}"#,
+                #"{"count": 1, "bytes": 9, "omitted": 2}"#, "2 more were not kept"
             ),
             (#""p99": 40000,"#, #""p99": \#(slow),"#, #""p99": \#(slow + 1),"#, "in which stage"),
             ("225485783040", "\(disk)", "\(disk - 1)", "make room"),
@@ -172,6 +178,36 @@ import Testing
         Self.expectHarmless(Frame(subject: Self.hostile).page(Self.hostile, at: nil, ""))
         Self.expectHarmless(EntityPage.value(id, cut: 100))
         Self.expectHarmless(EntityPage.link(Self.hostile, id))
+    }
+
+    @Test func `a record is shown with indentation, its faulty places marked, and cut where it is long`() throws {
+        func shown(_ json: String, _ places: Set<String>, longest: Int = 1_000) throws -> (String, isCut: Bool) {
+            let marked = MarkedJSON(try JSONTree(RawJSON(json)), at: places, longest: longest)
+            return (marked.html.text, marked.isCut)
+        }
+        let json = #"{"a/b~":[1,{"<":"<b>"}],"":{},"c":[]}"#
+        let (whole, isCut) = try shown(json, ["/a~1b~0/1/<", "/c", "", "/none"])
+        let expected = """
+            {
+              &quot;a/b~&quot;: [
+                1,
+                {
+                  &quot;&lt;&quot;: <mark>&quot;&lt;b&gt;&quot;</mark>
+                }
+              ],
+              &quot;&quot;: {},
+              &quot;c&quot;: <mark>[]</mark>
+            }
+            """
+        #expect(whole == expected && !isCut)
+        let hostile = JSONTree.object([.init(name: Self.hostile, value: .array([.string(Self.hostile)]))])
+        Self.expectHarmless(MarkedJSON(hostile, at: ["/\(Self.hostile)"], longest: 1_000).html)
+        let deep = String(repeating: "[", count: 200) + String(repeating: "]", count: 200)
+        for longest in [0, 1, 7, 100] {
+            let (cut, isCut) = try shown(deep, ["/0", "/0/0"], longest: longest)
+            #expect(isCut && cut.hasSuffix("</mark></mark>") == (longest > 5), "\(cut)")
+            #expect(cut.replacing(/<.?mark>/, with: "").count == longest + 1)
+        }
     }
 
     @Test func `the picture has each entity and one line for a relationship and its inverse`() throws {

@@ -5,7 +5,8 @@ import Testing
 @Suite(.timeLimit(.minutes(10)), .enabled(if: WebDriver.isInstalled, "takes chromium and chromium-driver"))
 struct BrowserTests {
     private static let pages = [
-        "/", "/jobs", "/jobs/first-1", "/jobs/%3Cb%3Ebad-1", "/clients", "/data", "/data/Employee",
+        "/", "/jobs", "/jobs/first-1", "/jobs/%3Cb%3Ebad-1", "/jobs/skipped-1", "/rejected", "/rejected/3000",
+        "/rejected/3001", "/clients", "/data", "/data/Employee",
         "/data/Employee?where=nonsense",
         "/data/Department", "/data/Employee/object?key=1", "/data/Employee/object?key=3", "/feed", "/nothing",
     ]
@@ -154,6 +155,18 @@ struct BrowserTests {
         #expect(try browser.complaints() == [])
         let left = try programs.run("broker", ["fetch", "Visit", "--count", "--socket", "broker.sock"])
         #expect(left.output == "1\n")
+
+        // All rejected records: how many they are, and that they are dropped.
+        try browser.open(address + "/rejected")
+        for (button, after) in [
+            ("Drop all …", "Drop 2 rejected records?"), ("Drop now", "2 rejected records dropped"),
+        ] {
+            for _ in 0..<100 where try browser.text("return document.activeElement.textContent") != button {
+                try browser.press(.tab)
+            }
+            try browser.press(.enter)
+            try browser.wait(for: "return document.querySelector('h1').textContent === '\(after)'")
+        }
 
         _ = try programs.start("'\(programs.executable("broker").path)' watch --socket broker.sock")
         let row = "[...document.querySelectorAll('tbody tr')].find(row => row.textContent.includes('broker watch'))"

@@ -6,7 +6,7 @@ import Testing
 /// A server in trouble, seen in the console alone: by its words, and by the links that a reader follows from Now.
 @Suite(.timeLimit(.minutes(10)), .enabled(if: WebDriver.isInstalled, "takes chromium and chromium-driver"))
 struct ConsoleDrillTests {
-    /// A slow job, a client that sends bad data, and a full disk.
+    /// A slow job, a client that sends bad data, also with a job that skips it, and a full disk.
     private static func trouble(_ programs: Programs) async throws -> BrokerClient {
         _ = try programs.startServer(["--slow-job", "1ms"], limit: "-f 8192")
         let client = BrokerClient(.unixSocket(programs.path("broker.sock")), configuration: .init(name: "importer"))
@@ -19,6 +19,10 @@ struct ConsoleDrillTests {
                 try await client.process(.process(json: RawJSON(#"{"id": "x"}"#), as: "Employee"))
             }
         }
+        var skipping = Job.process(
+            json: RawJSON(#"[{"id": "7", "name": "Ada"}, {"id": "7b", "name": "Bob"}]"#), as: "Employee")
+        (skipping.id, skipping.onInvalid) = ("nightly", .skip)
+        _ = try await client.process(skipping)
         let name = String(repeating: "x", count: 12 << 20)
         let large = try programs.run(
             "broker", ["submit", "--socket", "broker.sock", "--entity", "Employee", "--id", "large"],
@@ -37,6 +41,22 @@ struct ConsoleDrillTests {
         let box = "document.querySelector('\(selector)').getBoundingClientRect()"
         let isSeen = try browser.run("const box = \(box); return box.right <= innerWidth && box.bottom <= innerHeight")
         #expect(isSeen as? Bool == true, "\(selector)")
+    }
+
+    /// What a job skipped, and why.
+    private static func expectRejected(_ browser: WebDriver, _ keep: (String) throws -> Void) throws {
+        let first = try Self.text(browser, "tbody tr:first-child")
+        #expect(first.contains("Employee") && first.contains(#"invalidValue at id: "7b" is not"#), "\(first)")
+        #expect(first.contains("nightly"))
+        try Self.expectSeen(browser, "tbody tr:first-child .text")
+        try keep("rejected")
+        try browser.run("document.querySelector('tbody a').click()")
+        try browser.wait(for: "return document.querySelector('mark')?.textContent === '\"7b\"'")
+        let record = try Self.text(browser)
+        #expect(record.contains(/\/id\s+invalidValue: "7b" is not/), "\(record)")
+        #expect(record.contains(#""name": "Bob""#))
+        for selector in ["mark", "main button"] { try Self.expectSeen(browser, selector) }
+        try keep("rejected-record")
     }
 
     @Test(arguments: [(1_280, 900, false), (390, 844, true)])
@@ -63,7 +83,8 @@ struct ConsoleDrillTests {
         #expect(alert.contains("waiting: The store") && alert.contains("is full") && alert.contains("free some space"))
         let note = try Self.text(browser, ".note")
         #expect(note.contains("More than a tenth of the jobs of the last minute failed: 4."), "\(note)")
-        for selector in [".alert", ".note"] { try Self.expectSeen(browser, selector) }
+        #expect(note.contains("Jobs skipped records: 1."), "\(note)")
+        for selector in [".alert", ".note", ".note + .note"] { try Self.expectSeen(browser, selector) }
         #expect(try Self.text(browser, ".facts").contains("Newest backup\nnever"))
         try keep("now")
 
@@ -86,6 +107,9 @@ struct ConsoleDrillTests {
         let slow = try Self.text(browser, ".scroll[aria-label^=Slow] tbody tr")
         #expect(slow.contains(/(?m)^much\t[\d.]+ m?s\t/), "\(slow)")
         try keep("jobs")
+
+        try follow("/rejected")
+        try Self.expectRejected(browser, keep)
         #expect(try browser.complaints() == [])
     }
 }

@@ -24,7 +24,13 @@ import Testing
          {"id": 3, "name": "\(String(repeating: "x", count: 1 << 20))", "department": {"code": "<b>"}}]
         """
 
-    /// A server with these objects, a job that failed and one with a hostile id.
+    /// Records that a job skips: 3000, of the object 1, and 3001.
+    static let rejected = """
+        [{"id": 1, "name": "<b>Ada", "salary": "<script>hacked=1</script>\\"'\\u0000\\u202e"},
+         {"id": "x", "name": "\(String(repeating: "y", count: 20_000))"}]
+        """
+
+    /// A server with these objects, rejected records, a job that failed and one with a hostile id.
     static func programs() throws -> Programs {
         let programs = try Programs()
         try programs.write(model, to: "model.json")
@@ -33,6 +39,8 @@ import Testing
         #expect(try programs.run("broker", submit + ["Employee", "--id", "first"], input: records).status == 0)
         let visits = #"[{"page": "/a", "employee": 1}, {"page": "/b", "employee": 1}]"#
         #expect(try programs.run("broker", submit + ["Visit", "--id", "visits"], input: visits).status == 0)
+        let skipping = submit + ["Employee", "--id", "skipped", "--on-invalid", "skip"]
+        #expect(try programs.run("broker", skipping, input: rejected).status == 3)
         #expect(
             try programs.run("broker", submit + ["Employee", "--id", "<b>bad"], input: #"{"id": "x"}"#).status == 1)
         return programs
@@ -55,6 +63,23 @@ import Testing
             !answer.body.contains("<script>") && !answer.body.contains("style=") && !answer.body.contains(" onclick"))
         #expect(!answer.body.unicodeScalars.contains { $0 == "\u{0}" || $0 == "\u{202E}" })
     }
+
+    private static let rejectedPages: [(String, [String])] = [
+        ("/", ["Jobs skipped records: 2. <a href=\"/rejected\">"]),
+        ("/jobs/skipped-1", ["href=\"/rejected?job=skipped-1\""]),
+        ("/rejected", ["<h1>Rejected</h1>", "/rejected/3000", "/jobs/skipped-1", "invalidValue at salary: "]),
+        ("/rejected?entity=Employee&job=skipped-1", ["/rejected/3001", "value=\"skipped-1\"", "All rejected records"]),
+        ("/rejected?entity=Visit", ["No such record is kept."]),
+        ("/rejected?before=3001", ["/rejected/3000", "Newest"]),
+        (
+            "/rejected/3000",
+            [
+                "<code>/salary</code>", "&quot;salary&quot;: <mark>&quot;&lt;script&gt;", "  &quot;id&quot;: 1,\n",
+                "stored object", "/data/Employee/object?key=1", "/jobs/skipped-1",
+            ]
+        ),
+        ("/rejected/3001", ["<mark>&quot;x&quot;</mark>", "yyy…", "broker rejects show 3001"]),
+    ]
 
     @Test func `all pages are there, and are guarded`() throws {
         let programs = try Self.programs()
@@ -91,7 +116,7 @@ import Testing
             ("/data/Visit", ["Objects 1 to 2", "/data/Visit/object?key=2"]), ("/data/Visit/object?key=2", ["/b"]),
             ("/feed", ["first-1", "3 inserted"]), ("/style.css", ["prefers-color-scheme"]), ("/icon.svg", ["<svg"]),
         ]
-        for (path, parts) in pages {
+        for (path, parts) in pages + Self.rejectedPages {
             let answer = try http.get(path)
             #expect(answer.status == 200, "\(path)")
             for part in parts {
@@ -102,6 +127,8 @@ import Testing
         }
         for path in [
             "/nothing", "/data/Nothing", "/data/Employee/x", "/jobs/a/b", "/live/x", "/data/Employee/export?format=xml",
+            "/rejected/9",
+            "/rejected/x", "/rejected/3000/x",
         ] {
             let answer = try http.get(path)
             #expect(answer.status == 404, "\(path)")
@@ -146,10 +173,12 @@ import Testing
         }
         for method in ["PUT", "DELETE", "OPTIONS", "HEAD"] { #expect(try http.send(method, "/").status == 405) }
         // It only reads.
-        for path in ["/pause", "/delete", "/cancel", "/kick"] {
+        for path in ["/pause", "/delete", "/cancel", "/kick", "/rejected/retry", "/rejected/drop"] {
             #expect(try http.post(path, ["form": "x"]).status == 403)
         }
-        #expect(try !http.get("/data/Employee/object?key=1").body.contains("<form method=post"))
+        for path in ["/data/Employee/object?key=1", "/rejected", "/rejected/3000"] {
+            #expect(try !http.get(path).body.contains("<form method=post"))
+        }
         let refused = try programs.run("broker", ["console", "--listen", "0.0.0.0:8080"])
         #expect(
             refused.status == 2 && refused.complaints.contains("other machines could read the store there"),
@@ -213,7 +242,7 @@ import Testing
         let http = try Self.open(programs, "--store store.sqlite")
         #expect(try http.get("/").headers["location"] == "/data")
         #expect(try http.get("/data").body.contains("<svg") && http.get("/data/Employee").body.contains(">Ada<"))
-        for path in ["/jobs", "/clients", "/feed", "/live/now"] {
+        for path in ["/jobs", "/rejected", "/clients", "/feed", "/live/now"] {
             #expect(try http.get(path).body.contains("There is no server"))
         }
     }

@@ -6,6 +6,7 @@ struct Frame: Sendable {
     enum Place: String, CaseIterable {
         case now = "Now"
         case jobs = "Jobs"
+        case rejected = "Rejected"
         case clients = "Clients"
         case data = "Data"
         case feed = "Feed"
@@ -134,7 +135,8 @@ enum Assets {
         .data td,.data tbody th{max-width:320px;overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
         .text{min-width:11em}
         .null{color:var(--muted);font-style:italic}code,.mono,pre{font:12.5px/1.5 ui-monospace,monospace}
-        pre{white-space:pre-wrap;overflow-wrap:anywhere;margin:0;max-height:24em;overflow:auto}
+        pre{white-space:pre-wrap;overflow-wrap:anywhere;margin:0;max-height:24em;overflow:auto}pre.scroll{padding:8px 12px;margin:0 0 12px}
+        mark{background:var(--hover);color:var(--bad);font-weight:600}
         form{display:flex;flex-wrap:wrap;gap:8px;align-items:end;margin:0 0 12px}form.in{display:inline-flex;margin:0}
         label{display:grid;gap:2px;font-size:12px;color:var(--muted);flex:1 1 260px}
         input{font:13px ui-monospace,monospace;padding:6px 8px;border:1px solid var(--muted);border-radius:4px;background:var(--panel);\

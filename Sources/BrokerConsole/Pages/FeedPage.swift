@@ -17,9 +17,7 @@ struct FeedPage {
                 .map { "\(ShortText.count($0.0)) \($0.1)" }
                 return "<div>\(EntityPage.link(entity)) \(numbers.joined(separator: ", "))</div>"
             }
-            let job = entry.commit.id.map { id -> HTML in
-                "<a class=mono href=\"\(URLText.link(["jobs", id.text]))\">\(id.text.cut(to: 80))</a>"
-            }
+            let job = entry.commit.id.map { JobLists.link(id: $0.text) }
             table.add([
                 "\(entry.commit.sequence)", "\(entry.seconds.map { Moment.text(seconds: $0) } ?? "before")",
                 job ?? "another user's", "\(changes)",

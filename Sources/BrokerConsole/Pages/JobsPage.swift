@@ -58,9 +58,11 @@ struct JobLists {
     }
 
     static func link(_ job: JSONTree) -> HTML {
-        let id = job["id"]?.string ?? ""
-        return
-            "<a class=mono href=\"\(URLText.link(["jobs", id]))\">\(id.cut(to: 80))</a>\(" (failed)", if: job["failed"]?.bool == true)"
+        "\(link(id: job["id"]?.string ?? ""))\(" (failed)", if: job["failed"]?.bool == true)"
+    }
+
+    static func link(id: String) -> HTML {
+        "<a class=mono href=\"\(URLText.link(["jobs", id]))\">\(id.cut(to: 80))</a>"
     }
 
     static func number(_ job: JSONTree, _ key: String) -> HTML { "\(job[key]?.int.map { "\($0)" } ?? "–")" }
@@ -117,7 +119,7 @@ struct JobPage {
 
     private func outcome() async -> HTML {
         do {
-            return Self.html(try await client.await(JobID(id), timeout: Self.patience))
+            return html(try await client.await(JobID(id), timeout: Self.patience))
         } catch let error as BrokerError {
             var table = Table("How it ended", ["", ""])
             table.add(["code", "\(error.fault?.code.rawValue ?? error.code.rawValue)"])
@@ -130,7 +132,7 @@ struct JobPage {
         }
     }
 
-    private static func html(_ completion: Completion) -> HTML {
+    private func html(_ completion: Completion) -> HTML {
         var changes = Table(
             "Changes, sequence \(completion.sequence)",
             ["entity", "#inserted", "#updated", "#unchanged", "#deleted", "#rejected"])
@@ -147,6 +149,9 @@ struct JobPage {
                 "\(rejection.message.cut(to: 500))",
             ])
         }
+        var filter = RejectsMessage()
+        filter.job = id
+        let records: HTML = "<p><a href=\"\(RejectedPage.link(filter))\">Rejected records that are kept</a></p>"
         var warnings = Table("Warnings", ["code", "entity", "key", "#count"])
         for warning in completion.warnings {
             warnings.add([
@@ -155,8 +160,8 @@ struct JobPage {
             ])
         }
         return """
-            <h2>Committed</h2>\(changes.html(none: "Nothing was changed."))\(completion.timing.map(stages))\
-            \(rejections.html(none: "None."))\(warnings.html(none: "None."))
+            <h2>Committed</h2>\(changes.html(none: "Nothing was changed."))\(completion.timing.map(Self.stages))\
+            \(rejections.html(none: "None."))\(records, if: !completion.rejections.isEmpty)\(warnings.html(none: "None."))
             """
     }
 

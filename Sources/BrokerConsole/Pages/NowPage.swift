@@ -153,7 +153,8 @@ struct NowPage {
             ])
         }
         for (entity, count) in (now.rejects ?? [:]).sorted(by: { $0.value > $1.value }) {
-            faults.add(["records of \(entity)", "\(ShortText.count(count))"])
+            let link = URLText.link(["rejected"], ["entity": entity])
+            faults.add(["<a href=\"\(link)\">records of \(entity)</a>", "\(ShortText.count(count))"])
         }
         return faults.html(none: "None.")
     }

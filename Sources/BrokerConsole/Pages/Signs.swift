@@ -8,7 +8,9 @@ struct Signs {
     let moment: Int64
 
     var html: [HTML] {
-        [jobWaits, jobsFail, slow, diskFills, walGrows, noBackup, connectionsRunOut, replicaLags].compactMap(\.self)
+        [
+            jobWaits, jobsFail, recordsRejected, slow, diskFills, walGrows, noBackup, connectionsRunOut, replicaLags,
+        ].compactMap(\.self)
             .map { "<p class=note>\($0)</p>" }
     }
 
@@ -24,6 +26,15 @@ struct Signs {
         return """
             More than a tenth of the jobs of the last minute failed: \(ShortText.count(jobs.failed)). <a href="/jobs">Jobs</a> has their \
             errors, and <a href="/clients">Clients</a> who sent them.
+            """
+    }
+
+    private var recordsRejected: HTML? {
+        guard let kept = now.store.rejects, kept.count > 0 else { return nil }
+        let omitted: HTML = " \(ShortText.count(kept.omitted)) more were not kept."
+        return """
+            Jobs skipped records: \(ShortText.count(kept.count)). <a href="/rejected">Rejected</a> has them, with the reasons. Retry them \
+            when the model takes them, or drop them.\(omitted, if: kept.omitted > 0)
             """
     }
 
