@@ -131,7 +131,13 @@ import Testing
         stop() { kill "$(cat pid)"; wait "$(cat pid)" || true; rm ready; }
         systemctl() { case $1 in start | stop) "$1" ;; esac; }
         mkdir bin
-        printf '#!/bin/sh\ncp backups/store-2*Z.sqlite "$5"\n' > bin/litestream
+        cat > bin/litestream << 'END'
+        #!/bin/sh
+        case $1 in
+            ltx) printf '%s\n' 'all 2020-01-01T00:00:00Z' 'all 2099-01-01T00:00:00Z' ;;
+            restore) cp backups/store-2*Z.sqlite "$5" ;;
+        esac
+        END
         chmod +x bin/litestream
         trap 'kill "$(cat pid)"' EXIT
         start
