@@ -34,7 +34,7 @@ public struct BrokerError: Error, Sendable, CustomStringConvertible {
     }
 
     /// The job may have been applied or not. Send it again under the same id, which applies it once, or ask for its
-    /// outcome with ``BrokerProtocol/await(_:)``.
+    /// outcome with ``BrokerService/completion(of:)``.
     public var isOutcomeUnknown: Bool { code == .outcomeUnknown }
 
     public var description: String {
@@ -306,7 +306,7 @@ extension BrokerError.Code {
     /// A streamed fetch was read more slowly than the server holds its snapshot. Fetch again.
     public static let snapshotExpired = Self(rawValue: "snapshotExpired")
 
-    /// This server has not applied everything up to ``Query/afterSequence`` within its time. Ask again.
+    /// This server has not applied everything up to ``Query/minimumSequence`` within its time. Ask again.
     public static let notYet = Self(rawValue: "notYet")
 
     // The server and its store.

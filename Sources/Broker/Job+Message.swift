@@ -19,7 +19,7 @@ extension Job {
             if reply != .summary { writer.member("reply", reply.rawValue) }
             if reply == .objects, dates != .model { writer.member("dates", dates.rawValue) }
             if wantsAcceptance { writer.words("notify", ["accepted", "completed"]) }
-            if isLenient { writer.member("lenient", true) }
+            if allowsTrailingCommas { writer.member("lenient", true) }
             writer.member("trace", trace)
             try writeOperations(to: &writer)
         }
@@ -31,13 +31,13 @@ extension Job {
     /// - Throws: as ``content(id:wantsAcceptance:)``.
     package func writeOperations(to writer: inout JSONWriter) throws(BrokerError) {
         if operations.count == 1 {
-            try operations[0].write(to: &writer, JSONPlace(isLenient: isLenient))
+            try operations[0].write(to: &writer, JSONPlace(isLenient: allowsTrailingCommas))
             return
         }
         try writer.array("operations") { writer throws(BrokerError) in
             for (index, operation) in operations.enumerated() {
                 // A value of an operation is inside the message, the array `operations` and the operation.
-                let place = JSONPlace(path: "/operations/\(index)", isLenient: isLenient, levels: 3)
+                let place = JSONPlace(path: "/operations/\(index)", isLenient: allowsTrailingCommas, levels: 3)
                 try writer.object { writer throws(BrokerError) in try operation.write(to: &writer, place) }
             }
         }

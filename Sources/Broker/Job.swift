@@ -18,36 +18,37 @@ public struct Job: Sendable, Hashable {
     public var isDryRun = false
     /// A job that deletes more objects fails with ``BrokerError/Code/tooManyDeletions``. Nil: any number.
     public var maximumDeletions: DeletionLimit?
-    /// A text that is stored in the transaction of the job; ``BrokerProtocol/bookmark(named:)`` returns it.
+    /// A text that is stored in the transaction of the job; ``BrokerService/bookmark(named:)`` returns it.
     public var bookmark: Bookmark?
     public var reply: Reply
     /// The form of dates in the objects of ``Reply/objects``.
     public var dates = Query.Dates.iso8601
     /// Trailing commas are accepted in the job's JSON texts.
-    public var isLenient: Bool
+    public var allowsTrailingCommas: Bool
     /// The W3C `traceparent` of the span that sends the job. The server logs it; it is no part of the job's content, so a
     /// job that is sent again under its id may have another one.
     public var trace: String?
 
     public init(
         _ operations: [Operation], id: JobID? = nil, onInvalid: OnInvalid = .fail, unknownKeys: UnknownKeys? = nil,
-        reply: Reply = .summary, isLenient: Bool = false
+        reply: Reply = .summary, allowsTrailingCommas: Bool = false
     ) {
         self.operations = operations
         self.id = id
         self.onInvalid = onInvalid
         self.unknownKeys = unknownKeys
         self.reply = reply
-        self.isLenient = isLenient
+        self.allowsTrailingCommas = allowsTrailingCommas
     }
 
     /// One operation.
     public init(
         _ operation: Operation, id: JobID? = nil, onInvalid: OnInvalid = .fail, unknownKeys: UnknownKeys? = nil,
-        reply: Reply = .summary, isLenient: Bool = false
+        reply: Reply = .summary, allowsTrailingCommas: Bool = false
     ) {
         self.init(
-            [operation], id: id, onInvalid: onInvalid, unknownKeys: unknownKeys, reply: reply, isLenient: isLenient)
+            [operation], id: id, onInvalid: onInvalid, unknownKeys: unknownKeys, reply: reply,
+            allowsTrailingCommas: allowsTrailingCommas)
     }
 }
 
@@ -129,7 +130,8 @@ extension Job {
     }
 
     /// Something that a job does to objects. Made by the functions of this type: ``process(_:as:nulls:)``,
-    /// ``relate(_:_:_:to:)``, ``sync(_:as:where:actions:part:nulls:)``, ``map(_:by:)``, ``delete(_:keys:)``.
+    /// ``update(_:key:with:nulls:)``, ``set(_:of:key:to:)``, ``sync(_:as:where:actions:part:nulls:)``, ``processPayload(_:by:)``,
+    /// ``delete(_:keys:)``.
     public struct Operation: Sendable, Hashable {
         /// The maximum bytes of the `path` of a `map`: more than the request line that web servers accept.
         package static let longestPath = 8_192
@@ -205,128 +207,6 @@ extension Set<Job.Operation.SyncAction> {
     public static var all: Self { [.insert, .update, .delete] }
 }
 
-// Jobs of one operation, so that a call can say what it sends: `broker.submit(.sync(staff, as: "Employee"))`. Several operations in one
-// job are a ``Job`` of several. The parameters are those of ``Job/Operation`` and of ``Job``.
-extension Job {
-    /// Finds or creates objects of `entity` from a record or an array of records.
-    ///
-    /// - Throws: as ``Operation/process(_:as:nulls:)``.
-    public static func process(
-        _ records: some Encodable, as entity: String, id: JobID? = nil, onInvalid: OnInvalid = .fail,
-        unknownKeys: UnknownKeys? = nil, reply: Reply = .summary, nulls: RawJSON.Nulls = .omitted
-    ) throws(BrokerError) -> Job {
-        Job(
-            try .process(records, as: entity, nulls: nulls), id: id, onInvalid: onInvalid, unknownKeys: unknownKeys,
-            reply: reply)
-    }
-
-    /// Finds or creates objects of `entity` from JSON text: a record, or an array of records.
-    public static func process(
-        json: some JSONTextSource, as entity: String, id: JobID? = nil, onInvalid: OnInvalid = .fail,
-        unknownKeys: UnknownKeys? = nil, reply: Reply = .summary
-    ) -> Job {
-        Job(.process(json: json, as: entity), id: id, onInvalid: onInvalid, unknownKeys: unknownKeys, reply: reply)
-    }
-
-    /// Fills one object, which must exist.
-    ///
-    /// - Throws: as ``Operation/process(_:as:object:nulls:)``.
-    public static func process(
-        _ record: some Encodable, as entity: String, object key: some Encodable, id: JobID? = nil,
-        onInvalid: OnInvalid = .fail, unknownKeys: UnknownKeys? = nil, reply: Reply = .summary,
-        nulls: RawJSON.Nulls = .omitted
-    ) throws(BrokerError) -> Job {
-        Job(
-            try .process(record, as: entity, object: key, nulls: nulls), id: id, onInvalid: onInvalid,
-            unknownKeys: unknownKeys, reply: reply)
-    }
-
-    /// Fills one object, which must exist, from JSON text.
-    ///
-    /// - Throws: ``BrokerError/Code/notEncodable`` of the key.
-    public static func process(
-        json: some JSONTextSource, as entity: String, object key: some Encodable, id: JobID? = nil,
-        onInvalid: OnInvalid = .fail, unknownKeys: UnknownKeys? = nil, reply: Reply = .summary
-    ) throws(BrokerError) -> Job {
-        Job(
-            try .process(json: json, as: entity, object: key), id: id, onInvalid: onInvalid, unknownKeys: unknownKeys,
-            reply: reply)
-    }
-
-    /// Gives a relationship of one object, which must exist, what a record would have there.
-    ///
-    /// - Throws: as ``Operation/relate(_:_:_:to:)``.
-    public static func relate(
-        _ entity: String, _ key: some Encodable, _ relationship: String, to value: some Encodable, id: JobID? = nil,
-        onInvalid: OnInvalid = .fail, unknownKeys: UnknownKeys? = nil, reply: Reply = .summary
-    ) throws(BrokerError) -> Job {
-        Job(
-            try .relate(entity, key, relationship, to: value), id: id, onInvalid: onInvalid, unknownKeys: unknownKeys,
-            reply: reply)
-    }
-
-    /// Processes records, then deletes the objects that match the predicate and that the records did not name.
-    ///
-    /// - Throws: as ``Operation/sync(_:as:where:actions:part:nulls:)``.
-    public static func sync(
-        _ records: some Encodable, as entity: String, where predicate: BrokerPredicate? = nil,
-        actions: Set<Operation.SyncAction> = .all, id: JobID? = nil, onInvalid: OnInvalid = .fail,
-        unknownKeys: UnknownKeys? = nil, reply: Reply = .summary, nulls: RawJSON.Nulls = .omitted
-    ) throws(BrokerError) -> Job {
-        Job(
-            try .sync(records, as: entity, where: predicate, actions: actions, nulls: nulls), id: id,
-            onInvalid: onInvalid, unknownKeys: unknownKeys, reply: reply)
-    }
-
-    /// A sync from JSON text, an array.
-    public static func sync(
-        json: some JSONTextSource, as entity: String, where predicate: BrokerPredicate? = nil,
-        actions: Set<Operation.SyncAction> = .all, id: JobID? = nil, onInvalid: OnInvalid = .fail,
-        unknownKeys: UnknownKeys? = nil, reply: Reply = .summary
-    ) -> Job {
-        Job(
-            .sync(json: json, as: entity, where: predicate, actions: actions), id: id, onInvalid: onInvalid,
-            unknownKeys: unknownKeys,
-            reply: reply)
-    }
-
-    /// Reads a whole payload that is a value.
-    ///
-    /// - Throws: as ``Operation/map(_:by:)``.
-    public static func map(
-        _ payload: some Encodable, by reading: Operation.Reading = .keyPaths, id: JobID? = nil,
-        onInvalid: OnInvalid = .fail, unknownKeys: UnknownKeys? = nil, reply: Reply = .summary
-    ) throws(BrokerError) -> Job {
-        Job(try .map(payload, by: reading), id: id, onInvalid: onInvalid, unknownKeys: unknownKeys, reply: reply)
-    }
-
-    /// Reads a whole payload, from JSON text.
-    public static func map(
-        json: some JSONTextSource, by reading: Operation.Reading = .keyPaths, id: JobID? = nil,
-        onInvalid: OnInvalid = .fail, unknownKeys: UnknownKeys? = nil, reply: Reply = .summary
-    ) -> Job {
-        Job(.map(json: json, by: reading), id: id, onInvalid: onInvalid, unknownKeys: unknownKeys, reply: reply)
-    }
-
-    /// Deletes objects by their keys.
-    ///
-    /// - Throws: as ``Operation/delete(_:keys:)``.
-    public static func delete(
-        _ entity: String, keys: [some Encodable], id: JobID? = nil, onInvalid: OnInvalid = .fail,
-        reply: Reply = .summary
-    ) throws(BrokerError) -> Job {
-        Job(try .delete(entity, keys: keys), id: id, onInvalid: onInvalid, reply: reply)
-    }
-
-    /// Deletes the objects that match.
-    public static func delete(
-        _ entity: String, where predicate: BrokerPredicate, id: JobID? = nil, onInvalid: OnInvalid = .fail,
-        reply: Reply = .summary
-    ) -> Job {
-        Job(.delete(entity, where: predicate), id: id, onInvalid: onInvalid, reply: reply)
-    }
-}
-
 /// The id of a job: 1 to 128 bytes, chosen by its sender. A job is applied exactly once under one id.
 ///
 /// Ids are compared byte by byte, as the server does, so that two ids that differ in Unicode form only are two ids.
@@ -385,48 +265,42 @@ extension Job.Operation {
     /// follows.
     ///
     /// - Parameters:
-    ///   - record: see ``RawJSON/init(encoding:nulls:)``.
     ///   - key: the value of the object's identity, or a value with a member for each of its attributes, or its `_pk`; see
     ///     ``RawJSON/init(value:)``.
-    public static func process(
-        _ record: some Encodable, as entity: String, object key: some Encodable, nulls: RawJSON.Nulls = .omitted
+    ///   - record: see ``RawJSON/init(encoding:nulls:)``.
+    public static func update(
+        _ entity: String, key: some Encodable, with record: some Encodable, nulls: RawJSON.Nulls = .omitted
     ) throws(BrokerError) -> Self {
-        try process(json: try encoded(record, nulls), as: entity, object: key)
+        try update(entity, key: key, json: try encoded(record, nulls))
     }
 
-    /// Fills one object, which must exist, from JSON text; else as ``process(_:as:object:nulls:)``.
-    public static func process(
-        json: some JSONTextSource, as entity: String, object key: some Encodable
+    /// Fills one object, which must exist, from JSON text; else as ``update(_:key:with:nulls:)``.
+    public static func update(
+        _ entity: String, key: some Encodable, json: some JSONTextSource
     ) throws(BrokerError) -> Self {
         Self(entity: entity, .process(json.makeJSON(), object: try RawJSON(value: key)))
     }
 
-    /// Gives a relationship of one object, which must exist, the value that a record would have there.
+    /// Gives a relationship of one object, which must exist, the value that a record would have there. The model says what
+    /// happens when an object of a key does not exist.
     ///
     /// - Parameters:
-    ///   - key: the object's, as in ``process(_:as:object:nulls:)``.
-    ///   - value: an object or several, or bare keys, as in ``RawJSON/init(value:)``; a `String` is a key.
-    public static func relate(
-        _ entity: String, _ key: some Encodable, _ relationship: String, to value: some Encodable
+    ///   - key: the object's, as in ``update(_:key:with:nulls:)``.
+    ///   - value: an object or several, or bare keys, as in ``RawJSON/init(value:)``; a `String` is a key. Nil ends the link, or
+    ///     all links of a to-many.
+    public static func set(
+        _ relationship: String, of entity: String, key: some Encodable, to value: some Encodable
     ) throws(BrokerError) -> Self {
-        try relate(entity, key, relationship, json: try RawJSON(value: value))
+        try set(relationship, of: entity, key: key, json: try RawJSON(value: value))
     }
 
     /// Gives a relationship of one object, which must exist, a value from JSON text, such as `null`; else as
-    /// ``relate(_:_:_:to:)``.
-    public static func relate(
-        _ entity: String, _ key: some Encodable, _ relationship: String, json: some JSONTextSource
+    /// ``set(_:of:key:to:)``.
+    public static func set(
+        _ relationship: String, of entity: String, key: some Encodable, json: some JSONTextSource
     ) throws(BrokerError) -> Self {
         Self(
             entity: entity, .relate(json.makeJSON(), relationship: relationship, object: try RawJSON(value: key)))
-    }
-
-    /// Links one object, which must exist, to the object of another key, or to those of an array of keys; nil ends the link,
-    /// or all links of a to-many. The model says what happens when an object of a key does not exist.
-    public static func relate(
-        _ entity: String, _ key: some Encodable, _ relationship: String, toKey destination: some Encodable
-    ) throws(BrokerError) -> Self {
-        try relate(entity, key, relationship, to: destination)
     }
 
     /// Processes records, then deletes the objects of `entity` that match the predicate (all without one) and that the
@@ -455,16 +329,18 @@ extension Job.Operation {
     /// - Parameters:
     ///   - payload: see ``RawJSON/init(encoding:nulls:)``.
     ///   - reading: how the objects in it are found.
-    public static func map(_ payload: some Encodable, by reading: Reading = .keyPaths) throws(BrokerError) -> Self {
-        map(json: try encoded(payload, .omitted), by: reading)
+    public static func processPayload(
+        _ payload: some Encodable, by reading: Reading = .keyPaths
+    ) throws(BrokerError) -> Self {
+        processPayload(json: try encoded(payload, .omitted), by: reading)
     }
 
     /// Reads a whole payload, from JSON text.
-    public static func map(json: some JSONTextSource, by reading: Reading = .keyPaths) -> Self {
+    public static func processPayload(json: some JSONTextSource, by reading: Reading = .keyPaths) -> Self {
         Self(entity: "", .map(json.makeJSON(), by: reading))
     }
 
-    /// Deletes objects by their keys, as in ``process(_:as:object:nulls:)``. Keys that name nothing are counted in a
+    /// Deletes objects by their keys, as in ``update(_:key:with:nulls:)``. Keys that name nothing are counted in a
     /// warning.
     public static func delete(_ entity: String, keys: [some Encodable]) throws(BrokerError) -> Self {
         Self(entity: entity, .delete(try RawJSON(value: keys)))

@@ -50,33 +50,48 @@ public struct Query: Sendable, Hashable {
     /// A predicate that the objects match; nil for all.
     public var predicate: BrokerPredicate?
     /// The key of the one requested object.
-    public var object: RawJSON?
+    public var key: RawJSON?
     /// The key after which the objects come, in the order of their keys: ``QueryResult/last`` of the page before. Not with
-    /// ``sort``.
-    public var after: RawJSON?
+    /// ``sortKeys``.
+    public var afterKey: RawJSON?
     /// Attributes to sort by, or key paths to them; with `-` before them in descending order.
-    public var sort: [String] = []
-    /// The maximum number of objects; nil for all of ``BrokerProtocol/results(of:)``, and for 10,000 of
-    /// ``BrokerProtocol/fetch(_:)``, where it is 100,000 at most. ``Form/count`` counts all without it.
-    public var limit: Int?
+    public var sortKeys: [String]
     /// The number of objects to skip.
-    public var offset = 0
+    public var offset: Int
+    /// The maximum number of objects; nil for all of ``BrokerService/results(of:)``, and for 10,000 of
+    /// ``BrokerService/fetch(_:)``, where it is 100,000 at most. ``Form/count`` counts all without it.
+    public var limit: Int?
     /// Paths of relationships whose objects are nested.
-    public var include: [String] = []
+    public var includedPaths: [String]
     /// The only values that the objects have, in this order: attributes, to-one relationships, or key paths to them
-    /// (`"department.name"`), each by the name that it has here. Empty for whole objects. Not with ``include``.
-    public var select: [String] = []
-    public var names = Names.remote
+    /// (`"department.name"`), each by the name that it has here. Empty for whole objects. Not with ``includedPaths``.
+    public var selectedPaths: [String]
+    public var names: Names
     /// With ``Names/remote``.
-    public var dates = Dates.iso8601
-    public var form = Form.collection
+    public var dates: Dates
+    public var resultForm: Form
     /// For servers that share a log: the sequence of a job that another one of them has completed. The answer waits until this
     /// server has applied it, for ten seconds at most, and fails with ``BrokerError/Code/notYet`` then.
-    public var afterSequence: Int64?
+    public var minimumSequence: Int64?
 
-    public init(_ entity: String, where predicate: BrokerPredicate? = nil) {
+    public init(
+        _ entity: String, where predicate: BrokerPredicate? = nil, key: RawJSON? = nil, afterKey: RawJSON? = nil,
+        sort: [String] = [], offset: Int = 0, limit: Int? = nil, include: [String] = [], select: [String] = [],
+        names: Names = .remote, dates: Dates = .iso8601, form: Form = .collection, minimumSequence: Int64? = nil
+    ) {
         self.entity = entity
         self.predicate = predicate
+        self.key = key
+        self.afterKey = afterKey
+        sortKeys = sort
+        self.offset = offset
+        self.limit = limit
+        includedPaths = include
+        selectedPaths = select
+        self.names = names
+        self.dates = dates
+        resultForm = form
+        self.minimumSequence = minimumSequence
     }
 }
 
@@ -86,7 +101,7 @@ public struct QueryResult: Sendable, Hashable {
     public var objects: RawJSON
     /// There are more objects than the answer has.
     public var hasMore: Bool
-    /// The key of the last object, for ``Query/after``: nil with ``Query/sort``, and when there are no more.
+    /// The key of the last object, for ``Query/afterKey``: nil with ``Query/sortKeys``, and when there are no more.
     public var last: RawJSON?
 
     public init(objects: RawJSON, hasMore: Bool = false, last: RawJSON? = nil) {
@@ -170,18 +185,19 @@ extension Query {
     package func write(isStreamed: Bool = false, to writer: inout JSONWriter) throws(BrokerError) {
         writer.member("entity", entity)
         if let predicate { try writer.member(predicate, in: JSONPlace()) }
-        if let object { try writer.member("object", object, in: JSONPlace()) }
-        if let after { try writer.member("after", after, in: JSONPlace()) }
-        for (key, texts) in [("sort", sort), ("include", include), ("select", select)] where !texts.isEmpty {
+        if let key { try writer.member("object", key, in: JSONPlace()) }
+        if let afterKey { try writer.member("after", afterKey, in: JSONPlace()) }
+        for (key, texts) in [("sort", sortKeys), ("include", includedPaths), ("select", selectedPaths)]
+        where !texts.isEmpty {
             writer.words(key, texts)
         }
         if let limit { writer.member("limit", limit) }
         if offset != 0 { writer.member("offset", offset) }
         if names != .remote { writer.member("names", names.rawValue) }
         if dates != .model, names == .remote { writer.member("dates", dates.rawValue) }
-        if form != .collection { writer.member("result", form.rawValue) }
+        if resultForm != .collection { writer.member("result", resultForm.rawValue) }
         if isStreamed { writer.member("stream", true) }
-        if let afterSequence { writer.member("afterSequence", afterSequence) }
+        if let minimumSequence { writer.member("afterSequence", minimumSequence) }
     }
 }
 
@@ -224,7 +240,7 @@ public struct Commit: Sendable, Hashable {
     }
 }
 
-/// The entities to follow, and from where; see ``BrokerProtocol/commits(of:after:reply:)``.
+/// The entities to follow, and from where; see ``BrokerService/commits(of:after:reply:)``.
 public struct CommitQuery: Sendable, Hashable {
     /// The contents of a ``Commit``.
     public struct Reply: RawRepresentable, Sendable, Hashable {

@@ -1,4 +1,5 @@
 package import BrokerJSON
+public import FoundationEssentials
 
 /// A server's counters and measurements since its start: the `stats` message of the protocol.
 public struct Statistics: Sendable, Hashable, Codable {
@@ -60,8 +61,9 @@ public struct Statistics: Sendable, Hashable, Codable {
         public var staging: Int
         /// The memory of all jobs in flight.
         public var bytes: Int
-        /// The age of the oldest job in flight; 0 when there is none, nil of an earlier server.
-        public var oldestMilliseconds: Int?
+        /// The age of the oldest job in flight; zero when there is none, nil of an earlier server.
+        public var oldestAge: Duration? { oldestMilliseconds.map { .milliseconds($0) } }
+        package var oldestMilliseconds: Int?
     }
 
     /// The journal of accepted jobs.
@@ -81,8 +83,9 @@ public struct Statistics: Sendable, Hashable, Codable {
     /// A log that several servers share.
     public struct Log: Sendable, Hashable, Codable {
         public struct Replica: Sendable, Hashable, Codable {
-            /// When the log got the newest entry of it, in milliseconds since 1970.
-            public var time: Int64
+            /// When the log got the newest entry of it.
+            public var date: Date { Date(milliseconds: time) }
+            package var time: Int64
             /// Entries up to this position are on its disk.
             public var durable: Int64
             /// Entries up to this position are in a backup of it; 0 for none.
@@ -102,7 +105,7 @@ public struct Statistics: Sendable, Hashable, Codable {
         public var waiting: Int
         /// Why they wait, or why nothing can be read; nil while the log serves.
         public var cause: String?
-        public var connected: Bool?
+        public var isConnected: Bool?
         /// The server of the log that it is connected to.
         public var server: String?
         /// The newest position of the log that this server knows.
@@ -115,11 +118,18 @@ public struct Statistics: Sendable, Hashable, Codable {
         public var digest: String
         public var fingerprint: String?
         /// Nothing more is applied; reads go on.
-        public var halted: Bool
+        public var isHalted: Bool
         /// Why it has halted.
         public var reason: String?
         /// The servers that share the log, by name, as of the position.
         public var replicas: [String: Replica]?
+
+        private enum CodingKeys: String, CodingKey {
+            case kind, stream, identity, replica, durability, waiting, cause, server, last, position, lag, digest
+            case fingerprint, reason, replicas
+            case isConnected = "connected"
+            case isHalted = "halted"
+        }
     }
 
     public struct Store: Sendable, Hashable, Codable {
@@ -153,14 +163,17 @@ public struct Statistics: Sendable, Hashable, Codable {
         public var outcomes: Int?
         /// As many are stored at most; nil of an earlier server.
         public var maximumOutcomes: Int?
-        /// When the job of the oldest of them ended, in milliseconds since 1970; nil for none, and of an earlier server.
-        public var oldestOutcomeAt: Int64?
+        /// When the job of the oldest of them ended; nil for none, and of an earlier server.
+        public var oldestOutcomeDate: Date? { oldestOutcomeAt.map(Date.init(milliseconds:)) }
+        package var oldestOutcomeAt: Int64?
+        /// When the whole WAL was last copied into the database; nil for not since the start.
+        public var checkpointDate: Date? { checkpointedAt.map(Date.init(milliseconds:)) }
+        package var checkpointedAt: Int64?
+        /// When the last backup was done, also before the start; nil for none.
+        public var backupDate: Date? { backedUpAt.map(Date.init(milliseconds:)) }
+        package var backedUpAt: Int64?
         /// Rejected records that are kept; nil of an earlier server.
         public var rejects: Rejects?
-        /// When the whole WAL was last copied into the database, in milliseconds since 1970; nil for not since the start.
-        public var checkpointedAt: Int64?
-        /// When the last backup was done, in milliseconds since 1970, also before the start; nil for none.
-        public var backedUpAt: Int64?
 
         public struct Rejects: Sendable, Hashable, Codable {
             public var count: Int
@@ -192,7 +205,7 @@ public struct Statistics: Sendable, Hashable, Codable {
         }
     }
 
-    /// About the last minute; see ``milliseconds``.
+    /// About the last minute; see ``duration``.
     public struct LastMinute: Sendable, Hashable, Codable {
         public struct Jobs: Sendable, Hashable, Codable {
             public var completed: Int
@@ -201,7 +214,8 @@ public struct Statistics: Sendable, Hashable, Codable {
         }
 
         /// The time that the numbers cover: 50 to 60 seconds, or the time since the start.
-        public var milliseconds: Int
+        public var duration: Duration { .milliseconds(milliseconds) }
+        package var milliseconds: Int
         public var jobs: Jobs
         public var objects: Objects
         /// Transactions.
@@ -237,11 +251,17 @@ public struct Statistics: Sendable, Hashable, Codable {
 
     /// The last change of the model by a reload or a migration.
     public struct Reload: Sendable, Hashable, Codable {
-        /// When it ended, in milliseconds since 1970.
-        public var at: Int64
-        public var successful: Bool
+        /// When it ended.
+        public var date: Date { Date(milliseconds: at) }
+        package var at: Int64
+        public var isSuccessful: Bool
         /// Why the model before it stays in effect.
         public var reason: String?
+
+        private enum CodingKeys: String, CodingKey {
+            case at, reason
+            case isSuccessful = "successful"
+        }
     }
 
     /// Clients that are connected.
@@ -286,11 +306,12 @@ public struct Statistics: Sendable, Hashable, Codable {
     /// Nil of an embedded broker.
     public var memory: Memory?
     /// Nil of an embedded broker.
-    public var uptimeMilliseconds: Int?
+    public var uptime: Duration? { uptimeMilliseconds.map { .milliseconds($0) } }
+    package var uptimeMilliseconds: Int?
     /// An administrator has paused merging.
-    public var paused: Bool
+    public var isPaused: Bool
     /// New jobs are refused, because the server ends; nil of an earlier server.
-    public var draining: Bool?
+    public var isDraining: Bool?
     /// Nil before the first reload, and of an earlier server.
     public var lastReload: Reload?
     /// The server's name and version; nil of an embedded broker.
@@ -305,8 +326,10 @@ public struct Statistics: Sendable, Hashable, Codable {
 
     private enum CodingKeys: String, CodingKey {
         case jobs, failures, objects, commits, batches, queues, latencyMicroseconds, store, wal, subscriptions, journal
-        case log, memory, uptimeMilliseconds, paused, rejects, warnings, interpreted, lastMinute, histograms, draining
+        case log, memory, uptimeMilliseconds, rejects, warnings, interpreted, lastMinute, histograms
         case server, lastReload, storeFile, connections
+        case isPaused = "paused"
+        case isDraining = "draining"
     }
 
     package init(json: [UInt8]) throws {
@@ -398,6 +421,10 @@ extension ServerInformation.Limits {
         outcomesKeptFor = limits.count("outcomesKeptSeconds").map { .seconds($0) }
         outcomesForgottenThrough = limits["outcomesForgottenThrough"]?.int64
     }
+}
+
+extension Date {
+    fileprivate init(milliseconds: Int64) { self.init(timeIntervalSince1970: Double(milliseconds) / 1_000) }
 }
 
 extension JSONValue {

@@ -5,7 +5,7 @@ import Glibc
 
 /// A server or a store as web pages, for one user on this machine.
 package struct Console: Sendable {
-    private let client: BrokerClient
+    private let client: RemoteBroker
     private let hasServer: Bool
     private let frame: Frame
     private let forms: Forms?
@@ -19,7 +19,7 @@ package struct Console: Sendable {
     ///   - watcher: asks for measurements and the feed; nil where a command has opened the store itself, so that there is nothing to
     ///     watch.
     ///   - mayWrite: pages have forms that change something.
-    package init(_ client: BrokerClient, subject: String, watcher: BrokerClient?, mayWrite: Bool) {
+    package init(_ client: RemoteBroker, subject: String, watcher: RemoteBroker?, mayWrite: Bool) {
         self.client = client
         hasServer = watcher != nil
         frame = Frame(subject: subject)

@@ -7,12 +7,12 @@ internal import Synchronization
 
 /// The measurements of one server over HTTP, asked from it at each request: `/metrics` for Prometheus and `/healthz` for probes.
 package struct Exporter: Sendable {
-    private let client: BrokerClient
+    private let client: RemoteBroker
     private let instance: String
     private let store: LastStore
 
     /// - Parameter instance: the server's name in the measurements.
-    package init(_ client: BrokerClient, instance: String) {
+    package init(_ client: RemoteBroker, instance: String) {
         (self.client, self.instance, store) = (client, instance, LastStore())
     }
 

@@ -52,7 +52,7 @@ extension EmbeddedBroker {
     ///   made to fit the model without loss. No file was touched then.
     public static func open(
         store: StoreLocation, model: ModelSource, overrides: [ModelSource] = [], handlers: Handlers = Handlers(),
-        configuration: EmbeddedBrokerConfiguration = EmbeddedBrokerConfiguration(),
+        configuration: EmbeddedBroker.Configuration = EmbeddedBroker.Configuration(),
         logger: Logger = Logger(label: "broker.embedded", factory: { _ in SwiftLogNoOpLogHandler() })
     ) async throws(BrokerError) -> EmbeddedBroker {
         try await open(
@@ -61,7 +61,7 @@ extension EmbeddedBroker {
 
     static func open(
         _ store: StoreLocation, _ model: ModelSource, _ overrides: [ModelSource], _ handlers: Handlers,
-        _ configuration: EmbeddedBrokerConfiguration, _ logger: Logger, observation: JobObservation
+        _ configuration: EmbeddedBroker.Configuration, _ logger: Logger, observation: JobObservation
     ) async throws(BrokerError) -> EmbeddedBroker {
         let texts = try ([model] + overrides).map { source throws(BrokerError) in try text(of: source) }
         let plan: StagingPlan
@@ -79,6 +79,11 @@ extension EmbeddedBroker {
         let path = store.path ?? folder?.path ?? ""
         var settings = CoordinatorOptions(storePath: path, limits: configuration.limits)
         settings.store = configuration.store
+        guard let removal = RemovalPolicy.Choice(rawValue: configuration.removedParts.rawValue) else {
+            throw BrokerError(
+                .unsupported, "There is no treatment of removed parts \"\(configuration.removedParts.rawValue)\".")
+        }
+        settings.store.removal = RemovalPolicy(removal)
         await StoppingStores.wait(path)
         do throws(StoreError) {
             return EmbeddedBroker(
@@ -128,89 +133,77 @@ final class TemporaryStore: Sendable {
     deinit { delete() }
 }
 
-/// How much an ``EmbeddedBroker`` takes on at once, and how durable it is.
-public struct EmbeddedBrokerConfiguration: Sendable {
-    /// When SQLite waits for the disk.
-    public struct Durability: Sendable, Hashable {
-        let synchronous: Synchronous
+extension EmbeddedBroker {
+    /// How much a broker takes on at once, and how durable it is.
+    public struct Configuration: Sendable {
+        /// When SQLite waits for the disk.
+        public struct Durability: Sendable, Hashable {
+            let synchronous: Synchronous
 
-        /// At every COMMIT: a completed job survives a power failure.
-        public static let full = Durability(synchronous: .full)
-        /// When the WAL is copied: a completed job survives a crash of the process, not of the machine.
-        public static let normal = Durability(synchronous: .normal)
-        /// Never: for tests, and for stores that can be made again.
-        public static let off = Durability(synchronous: .off)
-    }
+            /// At every COMMIT: a completed job survives a power failure.
+            public static let full = Durability(synchronous: .full)
+            /// When the WAL is copied: a completed job survives a crash of the process, not of the machine.
+            public static let normal = Durability(synchronous: .normal)
+            /// Never: for tests, and for stores that can be made again.
+            public static let off = Durability(synchronous: .off)
+        }
 
-    /// The treatment of tables and columns that the model no longer has.
-    public struct RemovedParts: Sendable, Hashable {
-        let policy: RemovalPolicy
+        var limits = CoordinatorLimits()
+        var store = StoreOptions()
 
-        /// The store is not opened, and the error lists them.
-        public static let refuse = RemovedParts(policy: .refuse)
-        /// They stay in the store, and nothing is written to them.
-        public static let keep = RemovedParts(policy: .keep)
-        /// They are deleted with their values.
-        public static let drop = RemovedParts(policy: .drop)
-    }
+        public init() {}
 
-    var limits = CoordinatorLimits()
-    var store = StoreOptions()
+        /// Threads that stage large jobs; there is one more for small ones. As many as there are processors, at least two.
+        public var workers: Int {
+            get { limits.workers }
+            set { limits.workers = max(1, newValue) }
+        }
 
-    public init() {}
+        /// Bytes of memory for one job: some five times the bytes of its JSON. 128 MiB.
+        public var jobMemory: Int {
+            get { limits.jobMemory }
+            set { limits.jobMemory = newValue }
+        }
 
-    /// Threads that stage large jobs; there is one more for small ones. As many as there are processors, at least two.
-    public var workers: Int {
-        get { limits.workers }
-        set { limits.workers = max(1, newValue) }
-    }
+        /// Bytes of memory for the jobs in work, but for the first. 64 MiB.
+        public var memory: Int {
+            get { limits.memory }
+            set { limits.memory = newValue }
+        }
 
-    /// Bytes of memory for one job: some five times the bytes of its JSON. 128 MiB.
-    public var jobMemory: Int {
-        get { limits.jobMemory }
-        set { limits.jobMemory = newValue }
-    }
+        /// ``Durability/full``.
+        public var durability: Durability {
+            get { Durability(synchronous: store.synchronous) }
+            set { store.synchronous = newValue.synchronous }
+        }
 
-    /// Bytes of memory for the jobs in work, but for the first. 64 MiB.
-    public var memory: Int {
-        get { limits.memory }
-        set { limits.memory = newValue }
-    }
+        /// How many outcomes are remembered, and with them the ids that are applied once. A million.
+        public var outcomesKept: Int {
+            get { store.retention.count }
+            set { store.retention.count = newValue }
+        }
 
-    /// ``Durability/full``.
-    public var durability: Durability {
-        get { Durability(synchronous: store.synchronous) }
-        set { store.synchronous = newValue.synchronous }
-    }
+        /// For how long. A week.
+        public var outcomesKeptFor: Duration {
+            get { .seconds(store.retention.seconds) }
+            set { store.retention.seconds = Int(newValue.components.seconds) }
+        }
 
-    /// How many outcomes are remembered, and with them the ids that are applied once. A million.
-    public var outcomesKept: Int {
-        get { store.retention.count }
-        set { store.retention.count = newValue }
-    }
+        /// Bytes of the keys that are stored for followers of the feed, the oldest deleted first; 0 stores none. 64 MiB.
+        public var feedBytes: Int {
+            get { store.feedBytes }
+            set { store.feedBytes = max(0, newValue) }
+        }
 
-    /// For how long. A week.
-    public var outcomesKeptFor: Duration {
-        get { .seconds(store.retention.seconds) }
-        set { store.retention.seconds = Int(newValue.components.seconds) }
-    }
+        /// The treatment of tables and columns that the model no longer has. ``/Broker/RemovedParts/refuse``: the store is not opened, and
+        /// the error lists them.
+        public var removedParts = RemovedParts.refuse
 
-    /// Bytes of the keys that are stored for followers of the feed, the oldest deleted first; 0 stores none. 64 MiB.
-    public var feedBytes: Int {
-        get { store.feedBytes }
-        set { store.feedBytes = max(0, newValue) }
-    }
-
-    /// ``RemovedParts/refuse``.
-    public var removedParts: RemovedParts {
-        get { RemovedParts(policy: store.removal) }
-        set { store.removal = newValue.policy }
-    }
-
-    /// Permissions of the store's files, whatever the umask is; nil makes new ones readable by their owner only and does not
-    /// change existing ones.
-    public var fileMode: UInt32? {
-        get { store.fileMode }
-        set { store.fileMode = newValue }
+        /// Permissions of the store's files, whatever the umask is; nil makes new ones readable by their owner only and does not
+        /// change existing ones.
+        public var fileMode: UInt32? {
+            get { store.fileMode }
+            set { store.fileMode = newValue }
+        }
     }
 }

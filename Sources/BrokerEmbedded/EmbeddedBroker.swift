@@ -13,16 +13,16 @@ internal import Synchronization
 /// let broker = try await EmbeddedBroker.open(store: .file(path), model: .json(model))
 /// let done = try await broker.process(employees, as: "Employee")
 /// print(done.changes["Employee"]?.inserted ?? 0)
-/// await broker.stop()
+/// await broker.close()
 /// ```
 ///
-/// Code that is written against ``/Broker/BrokerProtocol`` runs with it and with a `BrokerClient`; a job of the same content and id is
+/// Code that is written against ``/Broker/BrokerService`` runs with it and with a `RemoteBroker`; a job of the same content and id is
 /// the same job on both ways.
 ///
 /// Jobs of one task that waits for each take effect in that order; of jobs that are sent at once, none waits for another
 /// to be begun. Who sends faster than the store takes waits for room: nothing is gathered without bounds, and nothing is
 /// refused for want of room that would fit alone.
-public final class EmbeddedBroker: BrokerProtocol {
+public final class EmbeddedBroker: BrokerService {
     let owned: OwnedStore
     let requests: Requests
     private let folder: TemporaryStore?
@@ -64,7 +64,7 @@ public final class EmbeddedBroker: BrokerProtocol {
     ///
     /// - Throws: ``/Broker/BrokerError``; with ``/Broker/BrokerError/Code/outcomeUnknown`` when the disk failed: whether the job was
     ///   applied is known when the store has been opened again. Later calls are refused then with
-    ///   ``/Broker/BrokerError/Code/storeUnavailable``, and the only useful call is ``stop()``.
+    ///   ``/Broker/BrokerError/Code/storeUnavailable``, and the only useful call is ``close()``.
     @discardableResult public func process(_ job: Broker.Job) async throws -> Completion {
         try await observation.observing(job) { job in
             let id = try job.id?.checked() ?? ids.next()
@@ -113,7 +113,7 @@ public final class EmbeddedBroker: BrokerProtocol {
         return try await accepted.value(onCancel: { if !accepted.isFinished { task.cancel() } })
     }
 
-    public func await(_ id: JobID) async throws -> Completion {
+    public func completion(of id: JobID) async throws -> Completion {
         _ = try id.checked()
         let outcome: JobCompletion? = try await requests.ask(
             orOnCancellation: BrokerError.waitCancelled(id)
@@ -168,7 +168,7 @@ public final class EmbeddedBroker: BrokerProtocol {
     /// Finishes the admitted jobs, and closes the store: it is one file then, and other processes may open it. Calls
     /// that still wait for room, and later calls, fail with `draining`. May be called any number of times; each call
     /// returns when the store is closed.
-    public func stop() async {
+    public func close() async {
         guard !isStopping.exchange(true, ordering: .relaxed) else {
             // Only a cancelled task does not wait for it.
             return (try? await stopped.value()) ?? ()
@@ -436,17 +436,17 @@ extension Commit {
     logger: Logger = Logger(label: "broker.embedded", factory: { _ in SwiftLogNoOpLogHandler() }),
     isolation: isolated (any Actor)? = #isolation, _ body: (EmbeddedBroker) async throws -> Value
 ) async throws -> Value {
-    var configuration = EmbeddedBrokerConfiguration()
+    var configuration = EmbeddedBroker.Configuration()
     configuration.durability = .off
     configuration.workers = 1
     let broker = try await EmbeddedBroker.open(
         store: .temporary, model: model, handlers: handlers, configuration: configuration, logger: logger)
     do {
         let value = try await body(broker)
-        await broker.stop()
+        await broker.close()
         return value
     } catch {
-        await broker.stop()
+        await broker.close()
         throw error
     }
 }

@@ -46,7 +46,9 @@ extension EmbeddedBroker {
         ///
         /// - Parameter chooser: gets the record unchanged. The mapping that it names is asked in turn, if it has a
         ///   chooser or a `select`. An error is `unmappable`.
-        public mutating func choose(_ mapping: String, by chooser: @escaping @Sendable (RawJSON) throws -> Choice) {
+        public mutating func addChooser(
+            forMapping mapping: String, _ chooser: @escaping @Sendable (RawJSON) throws -> Choice
+        ) {
             choosers[mapping] = chooser
         }
 
@@ -55,7 +57,9 @@ extension EmbeddedBroker {
         /// - Parameter rewriter: gets the record without its wrapper, and returns the object that replaces it; nil
         ///   ignores the record without a warning. Nested records are rewritten separately, after the enclosing one. An
         ///   error is `invalidValue`.
-        public mutating func rewrite(_ entity: String, by rewriter: @escaping @Sendable (RawJSON) throws -> RawJSON?) {
+        public mutating func addRewriter(
+            for entity: String, _ rewriter: @escaping @Sendable (RawJSON) throws -> RawJSON?
+        ) {
             rewriters[entity] = rewriter
         }
 
@@ -63,7 +67,9 @@ extension EmbeddedBroker {
         ///
         /// - Parameter validator: gets an object of attribute names and the values that the record brings, converted; of what
         ///   it does not bring there is nothing. An error is `validationFailed`.
-        public mutating func validate(_ entity: String, by validator: @escaping @Sendable (RawJSON) throws -> Void) {
+        public mutating func addValidator(
+            for entity: String, _ validator: @escaping @Sendable (RawJSON) throws -> Void
+        ) {
             validators[entity] = validator
         }
 
@@ -71,8 +77,8 @@ extension EmbeddedBroker {
         ///
         /// - Parameter conversion: gets the value as it came, null too, and gives the one in its place. Also for bare keys.
         ///   An error is `invalidValue`, whatever the attribute's `onInvalid` says.
-        public mutating func convert(
-            _ attribute: String, of entity: String, by conversion: @escaping @Sendable (RawJSON) throws -> RawJSON
+        public mutating func addConverter(
+            for attribute: String, of entity: String, _ conversion: @escaping @Sendable (RawJSON) throws -> RawJSON
         ) {
             conversions[entity, default: [:]][attribute] = conversion
         }

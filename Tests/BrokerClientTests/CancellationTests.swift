@@ -10,21 +10,21 @@ import Testing
 
     /// A server and a client that has room for one job, which is on its way.
     private func full() async throws -> (
-        channel: any Channel, client: BrokerClient, connection: FakeConnection, first: SubmittedJob
+        channel: any Channel, client: RemoteBroker, connection: FakeConnection, first: SubmittedJob
     ) {
-        var options = BrokerClientConfiguration()
+        var options = RemoteBroker.Configuration()
         options.maximumJobsInFlight = 1
         var server = try await FakeServer()
         let (client, opened) = try await server.connect(options: options)
         var connection = opened
-        let first = try await client.enqueue(.process(json: record, as: "E"))
+        let first = try await client.enqueue(Job(.process(json: record, as: "E")))
         _ = try await connection.next()
         return (server.channel, client, connection, first)
     }
 
     /// A job of that id whose task is cancelled when it is in flight, and the connection on which it was asked back.
     private func cancelled(
-        _ id: JobID, submitting: Bool = false, _ client: BrokerClient, _ connection: inout FakeConnection
+        _ id: JobID, submitting: Bool = false, _ client: RemoteBroker, _ connection: inout FakeConnection
     ) async throws -> Task<Completion?, any Error> {
         let waiting = Task { [record] in
             let job = Job(.process(json: record, as: "E"), id: id)
@@ -71,7 +71,7 @@ import Testing
         var server = try await FakeServer()
         let (client, opened) = try await server.connect()
         var connection = opened
-        let other = try await client.enqueue(.process(json: record, as: "E"))
+        let other = try await client.enqueue(Job(.process(json: record, as: "E")))
         _ = try await connection.next()
         let waiting = try await cancelled("doubtful", client, &connection)
         try await connection.close()
@@ -81,7 +81,7 @@ import Testing
         connection = try await server.greet()
         // It is not among what is sent again.
         #expect(try await connection.nextMembers().id == other.id)
-        let next = try await client.enqueue(.process(json: record, as: "E"))
+        let next = try await client.enqueue(Job(.process(json: record, as: "E")))
         #expect(try await connection.nextMembers().id == next.id)
         client.close()
         try await server.stop()
@@ -91,7 +91,7 @@ import Testing
         var server = try await FakeServer()
         let (client, opened) = try await server.connect()
         var connection = opened
-        async let submitting = client.submit(.process(json: record, as: "E"))
+        async let submitting = client.submit(Job(.process(json: record, as: "E")))
         let id = try await connection.nextMembers().id
         try await connection.send(#"{"type":"accepted","id":"\#(id)","sequence":3}"#)
         let ticket = try await submitting
@@ -236,8 +236,8 @@ import Testing
         var connection = full.connection
         let waiting = [
             Task { [record] in _ = try await client.process(json: record, as: "E") },
-            Task { [record] in _ = try await client.submit(.process(json: record, as: "E")) },
-            Task { [record] in _ = try await client.enqueue(.process(json: record, as: "E")) },
+            Task { [record] in _ = try await client.submit(Job(.process(json: record, as: "E"))) },
+            Task { [record] in _ = try await client.enqueue(Job(.process(json: record, as: "E"))) },
         ]
         while client.unansweredJobCount < 4 {
             try Task.checkCancellation()
@@ -251,7 +251,7 @@ import Testing
         for task in waiting { await #expect(throws: CancellationError.self) { try await task.value } }
         try await connection.complete(first.id)
         _ = try await first.completion
-        let next = try await client.enqueue(.process(json: record, as: "E"))
+        let next = try await client.enqueue(Job(.process(json: record, as: "E")))
         #expect(try await connection.nextMembers().id == next.id)
         client.close()
         try await full.channel.close()
@@ -264,7 +264,7 @@ import Testing
         var sent: [JobID] = [full.first.id]
         for _ in 0..<200 {
             let before = try #require(sent.last)
-            let task = Task { [record] in try await client.enqueue(.process(json: record, as: "E")) }
+            let task = Task { [record] in try await client.enqueue(Job(.process(json: record, as: "E"))) }
             let room = Task { [connection] in try await connection.complete(before) }
             task.cancel()
             try await room.value
@@ -272,7 +272,7 @@ import Testing
                 sent.append(try await task.value.id)
                 #expect(try await connection.nextMembers().id == sent.last)
             } catch is CancellationError {
-                let job = try await client.enqueue(.process(json: record, as: "E"))
+                let job = try await client.enqueue(Job(.process(json: record, as: "E")))
                 sent.append(job.id)
                 // Not the cancelled one's: that was never sent.
                 #expect(try await connection.nextMembers().id == job.id)
@@ -291,7 +291,7 @@ import Testing
             _ = try await client.process(json: record, as: "E")
         }
         await #expect(throws: CancellationError.self) { try await task.value }
-        let next = try await client.enqueue(.process(json: record, as: "E"))
+        let next = try await client.enqueue(Job(.process(json: record, as: "E")))
         #expect(try await connection.nextMembers().id == next.id)
         client.close()
         try await server.stop()
@@ -300,7 +300,7 @@ import Testing
     @Test func `waiting for a server that does not welcome can be cancelled`() async throws {
         var server = try await FakeServer()
         let path = server.path
-        let connecting = Task { try await BrokerClient.connect(to: .unixSocket(path)) }
+        let connecting = Task { try await RemoteBroker.connect(to: .unixSocket(path)) }
         var connection = try await server.accept()
         connecting.cancel()
         await #expect(throws: CancellationError.self) { _ = try await connecting.value }
@@ -311,18 +311,18 @@ import Testing
 
 /// The time of each call, with a server that does not answer.
 @Suite(.timeLimit(.minutes(5))) struct CallTimeoutTests {
-    typealias Call = @Sendable (BrokerClient, Duration) async throws -> Void
+    typealias Call = @Sendable (RemoteBroker, Duration) async throws -> Void
 
     /// Each call, and what its end means: no effect, or an outcome that is not known.
     static let calls: [(BrokerError.Code, Call)] = [
-        (.outcomeUnknown, { _ = try await $0.await("a", timeout: $1) }),
+        (.outcomeUnknown, { _ = try await $0.completion(of: "a", timeout: $1) }),
         (.outcomeUnknown, { try await $0.cancel("a", timeout: $1) }),
         (.outcomeUnknown, { try await $0.administer(.pause, timeout: $1) }),
         (.outcomeUnknown, { _ = try await $0.backUp(to: "/tmp/copy", timeout: $1) }),
         (.timedOut, { _ = try await $0.fetch(Query("E"), timeout: $1) }),
         (.timedOut, { _ = try await $0.fetchFirst(Int.self, from: "E", timeout: $1) }),
         (.timedOut, { for try await _ in $0.results(of: Query("E"), timeout: $1) {} }),
-        (.timedOut, { _ = try await $0.fetch(Int.self, from: "E", timeout: $1).collect() }),
+        (.timedOut, { _ = try await $0.objects(Int.self, from: "E", timeout: $1).collect() }),
         (.timedOut, { _ = try await $0.statistics(timeout: $1) }),
         (.timedOut, { _ = try await $0.model(timeout: $1) }),
         (.timedOut, { try await $0.ping(timeout: $1) }),
@@ -344,7 +344,7 @@ import Testing
         var server = try await FakeServer()
         let (client, opened) = try await server.connect()
         var connection = opened
-        let job = Job.process(json: "{}", as: "E", id: "a")
+        let job = Job(.process(json: "{}", as: "E"), id: "a")
         let calls: [Call] = [
             { try await $0.process(job, timeout: $1) }, { _ = try await $0.submit(job, timeout: $1) },
         ]
@@ -364,7 +364,7 @@ import Testing
         var server = try await FakeServer()
         let (client, opened) = try await server.connect()
         var connection = opened
-        async let submitting = client.submit(.process(json: "{}", as: "E", id: "a"), timeout: .seconds(60))
+        async let submitting = client.submit(Job(.process(json: "{}", as: "E"), id: "a"), timeout: .seconds(60))
         _ = try await connection.next()
         try await connection.send(#"{"type":"accepted","id":"a","sequence":3}"#)
         let job = try await submitting
@@ -422,8 +422,8 @@ import Testing
 
     /// Connects a client of little patience: on a slow machine it may give up before it is greeted.
     private func connect(
-        _ server: inout FakeServer, _ options: BrokerClientConfiguration
-    ) async throws -> (BrokerClient, FakeConnection) {
+        _ server: inout FakeServer, _ options: RemoteBroker.Configuration
+    ) async throws -> (RemoteBroker, FakeConnection) {
         for _ in 0..<100 {
             do {
                 return try await server.connect(options: options)
@@ -436,10 +436,10 @@ import Testing
 
     @Test func `a server that welcomes and closes is given up, and not hurried`() async throws {
         var server = try await FakeServer()
-        var options = BrokerClientConfiguration()
+        var options = RemoteBroker.Configuration()
         options.reconnectDeadline = .milliseconds(300)
         let (client, opened) = try await server.connect(options: options)
-        let job = try await client.enqueue(.process(json: record, as: "E"))
+        let job = try await client.enqueue(Job(.process(json: record, as: "E")))
         try await opened.close()
         let path = server.path
         let outcome = Task {
@@ -448,7 +448,7 @@ import Testing
                 return "completed"
             } catch {
                 // The loop below ends.
-                let probe = try await BrokerClient.connect(to: .unixSocket(path), configuration: .init(name: "probe"))
+                let probe = try await RemoteBroker.connect(to: .unixSocket(path), configuration: .init(name: "probe"))
                 probe.close()
                 return "\(error)"
             }
@@ -477,10 +477,10 @@ import Testing
 
     @Test func `a server that does not answer the greeting is reported`() async throws {
         var server = try await FakeServer()
-        var options = BrokerClientConfiguration()
+        var options = RemoteBroker.Configuration()
         options.connectTimeout = .milliseconds(50)
         let path = server.path
-        let client = Task { [options] in try await BrokerClient.connect(to: .unixSocket(path), configuration: options) }
+        let client = Task { [options] in try await RemoteBroker.connect(to: .unixSocket(path), configuration: options) }
         var connection = try await server.accept()
         await #expect(
             throws: BrokerError.cannotConnect(path: path, reason: "the server did not answer the greeting in time")
@@ -491,10 +491,10 @@ import Testing
 
     @Test func `a lost connection is restored though one attempt is never answered`() async throws {
         var server = try await FakeServer()
-        var options = BrokerClientConfiguration()
+        var options = RemoteBroker.Configuration()
         options.connectTimeout = .seconds(5)
         let (client, opened) = try await connect(&server, options)
-        let job = try await client.enqueue(.process(json: record, as: "E"))
+        let job = try await client.enqueue(Job(.process(json: record, as: "E")))
         try await opened.close()
         var silent = try await server.accept()
         await silent.closed()
@@ -505,11 +505,11 @@ import Testing
 
     @Test func `a frame that never ends ends the connection, also one that trickles`() async throws {
         var server = try await FakeServer()
-        var options = BrokerClientConfiguration()
+        var options = RemoteBroker.Configuration()
         options.frameTimeout = .milliseconds(100)
         let (client, opened) = try await server.connect(options: options)
         var connection = opened
-        let job = try await client.enqueue(.process(json: record, as: "E"))
+        let job = try await client.enqueue(Job(.process(json: record, as: "E")))
         _ = try await connection.next()
         try await connection.send(bytes: [0, 0, 1, 0])
         let trickle = Task { [connection] in

@@ -26,13 +26,13 @@ import Testing
         fetch.dates = .model
         #expect(!(try text(fetch)).contains("dates"))
         fetch = Query("E")
-        fetch.object = try RawJSON(value: ["row": 1])
-        fetch.sort = ["-a"]
-        fetch.include = ["b.c"]
+        fetch.key = try RawJSON(value: ["row": 1])
+        fetch.sortKeys = ["-a"]
+        fetch.includedPaths = ["b.c"]
         fetch.limit = 0
         fetch.offset = 2
         fetch.names = .local
-        fetch.form = .dictionary
+        fetch.resultForm = .dictionary
         #expect(
             try text(fetch) == """
                 {"type":"fetch","entity":"E","object":{"row":1},"sort":["-a"],"include":["b.c"],"limit":0,"offset":2,\
@@ -44,7 +44,7 @@ import Testing
         var server = try await FakeServer()
         let (client, _) = try await server.connect()
         let reading = Task {
-            try await client.fetch(Employee.self, from: "Employee", where: "id > \(0)", names: .local).collect()
+            try await client.objects(Employee.self, from: "Employee", where: "id > \(0)", names: .local).collect()
         }
         var stream = try await server.hear().connection
         #expect(
@@ -118,7 +118,7 @@ import Testing
 
     @Test func `a fetch of which the server sends nothing ends when the time for answers is over`() async throws {
         var server = try await FakeServer()
-        var options = BrokerClientConfiguration(name: "tests")
+        var options = RemoteBroker.Configuration(name: "tests")
         options.answerTimeout = .milliseconds(50)
         let (client, _) = try await server.connect(options: options)
         let reading = Task { for try await _ in client.results(of: Query("E")) {} }
@@ -238,7 +238,7 @@ import Testing
 
     @Test func `a feed whose server is not back in time ends with connectionLost`() async throws {
         var server = try await FakeServer()
-        var options = BrokerClientConfiguration(name: "tests")
+        var options = RemoteBroker.Configuration(name: "tests")
         options.reconnectDeadline = .milliseconds(100)
         let (client, opened) = try await server.connect(options: options)
         var own = opened
@@ -288,7 +288,7 @@ import Testing
 
     @Test func `a feed is silent for any time, and its first answer is not`() async throws {
         var server = try await FakeServer()
-        var options = BrokerClientConfiguration(name: "tests")
+        var options = RemoteBroker.Configuration(name: "tests")
         options.answerTimeout = .milliseconds(200)
         let (client, opened) = try await server.connect(options: options)
         var own = opened
@@ -327,7 +327,7 @@ import Testing
 
     @Test func `a graceful shutdown ends a feed, and does not wait for it`() async throws {
         var server = try await FakeServer()
-        var options = BrokerClientConfiguration(name: "tests")
+        var options = RemoteBroker.Configuration(name: "tests")
         options.shutdownTimeout = .seconds(86_400)
         let (client, opened) = try await server.connect(options: options)
         var own = opened

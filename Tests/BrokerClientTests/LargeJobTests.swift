@@ -18,9 +18,9 @@ import Testing
         return #"{"id":1,"text":"\#(words.joined())"}"#
     }()
 
-    private func large(_ id: JobID? = nil) -> Job { .process(json: Self.text, as: "E", id: id) }
+    private func large(_ id: JobID? = nil) -> Job { Job(.process(json: Self.text, as: "E"), id: id) }
 
-    private func small(_ id: JobID? = nil) -> Job { .process(json: "{}", as: "E", id: id) }
+    private func small(_ id: JobID? = nil) -> Job { Job(.process(json: "{}", as: "E"), id: id) }
 
     @Test func `a large job has a connection of its own, and small ones go on beside it`() async throws {
         var server = try await FakeServer()
@@ -54,7 +54,7 @@ import Testing
         let waiting = Task { try await client.process(large("a")) }
         var second = try await server.greet()
         #expect(try await second.nextMembers().id == "a")
-        let awaiting = Task { try await client.await("a") }
+        let awaiting = Task { try await client.completion(of: "a") }
         #expect(try await second.next().hasPrefix(#"{"type":"await","id":"a""#))
         let cancelling = Task { try await client.cancel("a") }
         let asked = try await second.next()
@@ -144,7 +144,7 @@ import Testing
 
     @Test func `a graceful shutdown finishes a large job, and begins no second connection`() async throws {
         var server = try await FakeServer()
-        let client = BrokerClient(.unixSocket(server.path))
+        let client = RemoteBroker(.unixSocket(server.path))
         let job = Task { try await client.process(large("a")) }
         var second = try await server.greet()
         _ = try await second.next()
@@ -193,8 +193,8 @@ import Testing
             // Random digits do not compress to less than the socket's buffer.
             let digits = (0..<400_000).map { _ in String(UInt32.random(in: 0...UInt32.max, using: &generator)) }
             let json = "[\(digits.joined(separator: ","))]"
-            let large = try await client.enqueue(.process(json: Array(json.utf8), as: "E"))
-            let small = try await client.enqueue(.process(json: Array("{}".utf8), as: "E"))
+            let large = try await client.enqueue(Job(.process(json: Array(json.utf8), as: "E")))
+            let small = try await client.enqueue(Job(.process(json: Array("{}".utf8), as: "E")))
             #expect(try await connection.next() == #"{"id":"\#(large.id)","entity":"E","json":\#(json)}"#)
             #expect(try await connection.nextMembers().id == small.id)
             for job in [large, small] {
@@ -253,7 +253,7 @@ import Testing
             for _ in 0..<Int.random(in: 1...4, using: &generator) {
                 let record = Array(
                     #"{"text":"\#(String(repeating: "x", count: Int.random(in: 0...2_000, using: &generator)))"}"#.utf8)
-                jobs.append(try await client.enqueue(.process(json: record, as: "E")))
+                jobs.append(try await client.enqueue(Job(.process(json: record, as: "E"))))
             }
             for job in jobs { #expect(try await connection.nextMembers().id == job.id) }
             for job in jobs { try await connection.complete(job.id) }

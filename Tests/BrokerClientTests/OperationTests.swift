@@ -16,7 +16,7 @@ import Tracing
         #expect(throws: BrokerError.self) { try Job.Operation.delete("E", keys: [Double.nan]) }
         #expect(throws: BrokerError.self) { try BrokerPredicate("a == %@", Double.infinity) }
         #expect(throws: BrokerError.self) {
-            try Job.Operation.relate("E", Double.nan, "r", toKey: 1)
+            try Job.Operation.set("r", of: "E", key: Double.nan, to: 1)
         }
     }
 }
@@ -32,20 +32,20 @@ import Tracing
         "[]\n[]", "", " ", "[", "{\"id\":1", "nul", "[1,]", "1,", "\u{FEFF}[]", "\"\u{0}\"", "NaN", "'a'", "/**/[]",
     ]
 
-    typealias Call = @Sendable (BrokerClient, RawJSON) async throws -> Void
+    typealias Call = @Sendable (RemoteBroker, RawJSON) async throws -> Void
 
     /// Each way by which a text comes into a message, and the place that its error names.
     static let calls: [(path: String, call: Call)] = [
         ("/json", { _ = try await $0.process($1.bytes, as: "E") }),
         ("/json", { _ = try await $0.process(json: $1, as: "E") }),
         ("/json", { _ = try await $0.process(json: $1.description, as: "E") }),
-        ("/json", { _ = try await $0.process(json: $1, as: "E", object: 1) }),
-        ("/json", { _ = try await $0.submit(.process(json: $1, as: "E")) }),
-        ("/json", { _ = try await $0.enqueue(.process(json: $1, as: "E")) }),
+        ("/json", { _ = try await $0.update("E", key: 1, json: $1) }),
+        ("/json", { _ = try await $0.submit(Job(.process(json: $1, as: "E"))) }),
+        ("/json", { _ = try await $0.enqueue(Job(.process(json: $1, as: "E"))) }),
         ("/json", { _ = try await $0.sync(json: $1, as: "E", id: "a") }),
-        ("/json", { _ = try await $0.relate("E", 1, "r", to: $1) }),
-        ("/json", { _ = try await $0.map(json: $1) }),
-        ("/json", { _ = try await $0.map(json: $1, by: .path("/x")) }),
+        ("/json", { _ = try await $0.set("r", of: "E", key: 1, to: $1) }),
+        ("/json", { _ = try await $0.processPayload(json: $1) }),
+        ("/json", { _ = try await $0.processPayload(json: $1, by: .path("/x")) }),
         ("/object", { try await $0.run(.process(RawJSON("{}"), object: $1)) }),
         ("/object", { try await $0.run(.relate(RawJSON("null"), relationship: "r", object: $1)) }),
         ("/objects", { try await $0.run(.delete($1)) }),
@@ -103,9 +103,9 @@ import Tracing
     @Test func `strings as keys and arguments are values, whatever they hold`() throws {
         for text in Self.texts {
             let operations: [Job.Operation] = [
-                try .relate("E", text, "r", toKey: text), try .relate("E", text, "r", to: text),
+                try .set("r", of: "E", key: text, to: text),
                 try .delete("E", keys: [text]), try .delete("E", where: .init("a == %@", text)),
-                try .process([text: text], as: "E\(text)", object: text), try .map([text], by: .path(text)),
+                try .update("E\(text)", key: text, with: [text: text]), try .processPayload([text], by: .path(text)),
                 try .sync(
                     [text], as: "E\(text)", where: .init("a == %@", text), part: .init(id: "p\(text)", isLast: true)),
             ]
@@ -114,20 +114,20 @@ import Tracing
             try withExtendedLifetime(document) {
                 let written = Array(try #require(document.root["operations"]).elements)
                 #expect(written.count == operations.count)
-                for place in [written[0]["object"], written[0]["json"], written[1]["json"], document.root["id"]] {
+                for place in [written[0]["object"], written[0]["json"], document.root["id"]] {
                     #expect(place?.string == text)
                 }
-                #expect(written[2]["objects"]?.elements.map(\.string) == [text])
-                #expect(written[3]["arguments"]?.elements.map(\.string) == [text])
-                #expect(written[4]["json"]?[text]?.string == text)
+                #expect(written[1]["objects"]?.elements.map(\.string) == [text])
+                #expect(written[2]["arguments"]?.elements.map(\.string) == [text])
+                #expect(written[3]["json"]?[text]?.string == text)
             }
         }
     }
 
     @Test func `a string in the place of records is an error that names the label of JSON text`() {
         let calls: [(String) throws -> Job.Operation] = [
-            { try .process($0, as: "E") }, { try .process($0, as: "E", object: 1) }, { try .sync($0, as: "E") },
-            { try .map($0) }, { try .map($0, by: .path("/a")) },
+            { try .process($0, as: "E") }, { try .update("E", key: 1, with: $0) }, { try .sync($0, as: "E") },
+            { try .processPayload($0) }, { try .processPayload($0, by: .path("/a")) },
         ]
         for call in calls {
             let error = #expect(throws: BrokerError.self) { try call("[]") }
@@ -140,9 +140,9 @@ import Tracing
             ("[1,]", true), (#"{"a":[1,],}"#, true), ("[1,,]", false), ("[,]", false), ("1,", false), ("[1],", false),
             (#"[1,],"op":"delete""#, false), (#"[1,],"op":"delete","x":[1,]"#, false),
         ] {
-            var job = Job.process(json: text, as: "E")
+            var job = Job(.process(json: text, as: "E"))
             #expect(throws: BrokerError.self) { try job.content(id: "a", wantsAcceptance: false) }
-            job.isLenient = true
+            job.allowsTrailingCommas = true
             let content = try? job.content(id: "a", wantsAcceptance: false)
             #expect((content != nil) == isTaken, "\(text)")
         }
@@ -162,7 +162,7 @@ import Tracing
     }
 }
 
-extension BrokerClient {
+extension RemoteBroker {
     fileprivate func run(_ action: Job.Operation.Action) async throws {
         _ = try await process(Job([.init(entity: "E", action)]))
     }
@@ -171,7 +171,7 @@ extension BrokerClient {
 extension Query {
     fileprivate static func keyed(_ key: RawJSON) -> Self {
         var fetch = Self("E")
-        fetch.object = key
+        fetch.key = key
         return fetch
     }
 }
@@ -181,7 +181,7 @@ extension Query {
     private let record = Array(#"{"id":1}"#.utf8)
 
     /// Returns when the client has taken that many jobs.
-    private func wait(_ client: BrokerClient, forJobs count: Int) async throws {
+    private func wait(_ client: RemoteBroker, forJobs count: Int) async throws {
         while client.unansweredJobCount < count {
             try Task.checkCancellation()
             await Task.yield()
@@ -190,7 +190,7 @@ extension Query {
 
     @Test func `it connects when it is run, and its states are published, the current one first`() async throws {
         var server = try await FakeServer()
-        let client = BrokerClient(.unixSocket(server.path))
+        let client = RemoteBroker(.unixSocket(server.path))
         var states = client.connectionStates.makeAsyncIterator()
         #expect(await states.next() == .idle)
         let running = Task { await client.run() }
@@ -208,7 +208,7 @@ extension Query {
 
     @Test func `while it runs it waits for a server that starts later, and connects again after a loss`() async throws {
         let path = FakeServer.freePath()
-        let client = BrokerClient(.unixSocket(path))
+        let client = RemoteBroker(.unixSocket(path))
         let running = Task { await client.run() }
         var states = client.connectionStates.makeAsyncIterator()
         while await states.next() != .connecting {}
@@ -226,7 +226,7 @@ extension Query {
 
     @Test func `a graceful shutdown lets a fetch that has begun go on to its end`() async throws {
         var server = try await FakeServer()
-        let client = BrokerClient(.unixSocket(server.path))
+        let client = RemoteBroker(.unixSocket(server.path))
         let reading = Task {
             var count = 0
             for try await _ in client.results(of: Query("E")) { count += 1 }
@@ -258,10 +258,10 @@ extension Query {
 
     @Test func `a graceful shutdown finishes what is unanswered, and takes nothing more`() async throws {
         var server = try await FakeServer()
-        let client = BrokerClient(.unixSocket(server.path))
+        let client = RemoteBroker(.unixSocket(server.path))
         let path = server.path
         let record = record
-        let job = try await client.enqueue(.process(json: record, as: "E"))
+        let job = try await client.enqueue(Job(.process(json: record, as: "E")))
         var connection = try await server.greet()
         _ = try await connection.nextMembers()
         try await testGracefulShutdown { trigger in
@@ -286,10 +286,10 @@ extension Query {
 
     @Test func `a graceful shutdown ends when its time is over, and the outcome is unknown`() async throws {
         var server = try await FakeServer()
-        var configuration = BrokerClientConfiguration()
+        var configuration = RemoteBroker.Configuration()
         configuration.shutdownTimeout = .milliseconds(20)
-        let client = BrokerClient(.unixSocket(server.path), configuration: configuration)
-        let job = try await client.enqueue(.process(json: record, as: "E"))
+        let client = RemoteBroker(.unixSocket(server.path), configuration: configuration)
+        let job = try await client.enqueue(Job(.process(json: record, as: "E")))
         var connection = try await server.greet()
         _ = try await connection.nextMembers()
         await testGracefulShutdown { trigger in
@@ -307,9 +307,9 @@ extension Query {
         let tracer = InMemoryTracer()
         var server = try await FakeServer()
         let path = server.path
-        let client = BrokerClient(
+        let client = RemoteBroker(
             .unixSocket(path), configuration: .init(), logger: .silent, beginning: .whenNeeded, tracer: tracer)
-        async let submitting = client.submit(.process(json: record, as: "E", id: "a"))
+        async let submitting = client.submit(Job(.process(json: record, as: "E"), id: "a"))
         var connection = try await server.greet()
         _ = try await connection.next()
         try await connection.send(#"{"type":"accepted","id":"a","sequence":3}"#)
@@ -319,7 +319,7 @@ extension Query {
         _ = try await job.completion
         #expect(tracer.finishedSpans.map { $0.attributes.get("broker.job.sequence") } == [.int64(3)])
         let refused = await #expect(throws: BrokerError.self) {
-            _ = try await client.submit(.process(json: "{", as: "E"))
+            _ = try await client.submit(Job(.process(json: "{", as: "E")))
         }
         #expect(refused?.code == .invalidJSON)
         #expect(tracer.finishedSpans.map(\.errors.count) == [0, 1] && tracer.activeSpans.isEmpty)

@@ -597,7 +597,7 @@ private func said(_ effects: Session.Effects) -> [String] {
     /// A client with jobs on their way, and its connection, which has read them.
     private func jobs(
         _ ids: [JobID], _ server: inout FakeServer
-    ) async throws -> (BrokerClient, FakeConnection, [JobID: SubmittedJob]) {
+    ) async throws -> (RemoteBroker, FakeConnection, [JobID: SubmittedJob]) {
         let (client, opened) = try await server.connect()
         var connection = opened
         var sent: [JobID: SubmittedJob] = [:]
@@ -627,7 +627,7 @@ private func said(_ effects: Session.Effects) -> [String] {
             ("", BrokerError.Code.tooLarge, Duration?.none), (#""path":"/where","#, .tooLarge, nil),
             (#""path":"/operations/0/part","#, .busy, .milliseconds(1_000)),
         ] {
-            let job = try await client.enqueue(.process(json: #"{"id":1}"#, as: "E", id: "a"))
+            let job = try await client.enqueue(Job(.process(json: #"{"id":1}"#, as: "E"), id: "a"))
             _ = try await connection.nextMembers()
             try await connection.send(
                 #"{"type":"failed","id":"a","error":{"code":"busy","message":"m",\#(path)"retryAfterMilliseconds":1000}}"#

@@ -33,7 +33,7 @@ import Testing
         for task in tasks { sequences.append(try await task.value.sequence) }
         #expect(sequences == sequences.sorted())
         #expect(try store.rows("SELECT count(*) FROM Employee") == ["40"])
-        await broker.stop()
+        await broker.close()
     }
 
     @Test func `a job with an id that is cancelled before its merge has no effect`() async throws {
@@ -54,7 +54,7 @@ import Testing
         broker.owned.coordinator.resume()
         _ = try await first.value
         #expect(try store.rows("SELECT id FROM Employee") == ["1"])
-        await broker.stop()
+        await broker.close()
     }
 
     @Test func `a fetch that is cancelled ends at once`() async throws {
@@ -68,7 +68,7 @@ import Testing
         await #expect(throws: CancellationError.self) { try await fetch.value }
         try locker.unlock()
         _ = try await job.value
-        await broker.stop()
+        await broker.close()
     }
 
     @Test func `a stop finishes what was begun, and refuses what waited and what comes later`() async throws {
@@ -78,13 +78,13 @@ import Testing
         await waitUntil(broker, waiting: 0, inFlight: 1)
         let waiting = run(broker, 2)
         await waitUntil(broker, waiting: 1, inFlight: 1)
-        async let stopped: Void = broker.stop()
+        async let stopped: Void = broker.close()
         let refusal = await #expect(throws: BrokerError.self) { try await waiting.value }
         #expect(refusal?.code == .draining)
         try locker.unlock()
         #expect(try await begun.value.changes["Employee"]?.inserted == 1)
         await stopped
-        await broker.stop()
+        await broker.close()
         let late = await #expect(throws: BrokerError.self) { try await run(broker, 3).value }
         #expect(late?.code == .draining)
         let fetch = await #expect(throws: BrokerError.self) { try await broker.fetch(.init("Employee")) }
@@ -113,7 +113,7 @@ import Testing
         }
         #expect(inserted == 425)
         #expect(try store.rows("SELECT count(*) FROM Employee") == ["425"])
-        await broker.stop()
+        await broker.close()
     }
 }
 
@@ -161,13 +161,13 @@ import Testing
             await #expect(throws: BrokerError.self) {
                 _ = try await broker.fetch(.init("Employee"))
             }
-            await broker.stop()
+            await broker.close()
         }
         let broker = try await store.open()
         for id in 1...10 { _ = try await broker.process(job(id)) }
         #expect(try store.rows("SELECT count(*) FROM Employee") == ["10"])
         #expect(try await broker.process(job(1)).isDuplicate)
-        await broker.stop()
+        await broker.close()
     }
 
     @Test func `a feed that waits ends with an error`() async throws {
@@ -183,7 +183,7 @@ import Testing
             await #expect(throws: BrokerError.self) { try await broker.process(job(1)) }
             let error = await #expect(throws: BrokerError.self) { try await reading.value }
             #expect(error?.code == .storeUnavailable)
-            await broker.stop()
+            await broker.close()
         }
     }
 }
@@ -228,7 +228,7 @@ import Testing
         let all = try await collect(4, of: broker.commits(after: 0, reply: .summary))
         #expect(all.map(\.sequence) == [1, 2, 3, 5])
         #expect(throws: BrokerError.self) { try all[0].keys(of: "Employee", as: Int.self) }
-        await broker.stop()
+        await broker.close()
     }
 
     @Test func `a feed without a position says where it begins, and has the commits from then on`() async throws {
@@ -242,7 +242,7 @@ import Testing
         let waiting = Task { try await collect(1, of: broker.commits(after: 6)) }
         try await broker.process(Employee(id: 10), as: "Employee")
         #expect(try await waiting.value.map(\.sequence) == [7])
-        await broker.stop()
+        await broker.close()
     }
 
     @Test func `a feed ends when the broker is stopped, and none begins after that`() async throws {
@@ -257,7 +257,7 @@ import Testing
             return count
         }
         for await _ in began { break }
-        await broker.stop()
+        await broker.close()
         #expect(try await reading.value == 1)
         let error = await #expect(throws: BrokerError.self) { for try await _ in broker.commits() {} }
         #expect(error?.code == .draining)
@@ -270,7 +270,7 @@ import Testing
         for await _ in began { break }
         reading.cancel()
         await #expect(throws: CancellationError.self) { try await reading.value }
-        await broker.stop()
+        await broker.close()
     }
 
     @Test func `an unknown entity and a position that is gone are errors, and the latter has the oldest`() async throws
@@ -288,7 +288,7 @@ import Testing
         #expect(oldest > 0)
         let rest = try await collect(1, of: broker.commits(after: oldest))
         #expect(rest.map(\.sequence) == [oldest + 1])
-        await broker.stop()
+        await broker.close()
     }
 }
 
@@ -306,8 +306,8 @@ import Testing
         _ = try await broker.run(.process([Employee(id: 1, name: "Ada")], as: "Employee"))
         let bytes = Array(text.utf8)
         let operations: [Job.Operation] = [
-            .process(json: text, as: "Employee"), .process(json: bytes, as: "Employee"), .map(json: text),
-            .sync(json: text, as: "Employee"), try .relate("Employee", 1, "department", to: RawJSON(text)),
+            .process(json: text, as: "Employee"), .process(json: bytes, as: "Employee"), .processPayload(json: text),
+            .sync(json: text, as: "Employee"), try .set("department", of: "Employee", key: 1, to: RawJSON(text)),
             .init(entity: "Employee", .process(RawJSON("{}"), object: .init(text))),
             .init(entity: "Employee", .delete(.init(text))),
             .init(entity: "Employee", .deleteMatching(.init("id == %@", arguments: [.init(text)]))),
@@ -317,12 +317,12 @@ import Testing
             #expect(error?.code == .invalidJSON)
         }
         var fetch = Query("Employee")
-        fetch.object = .init(text)
+        fetch.key = .init(text)
         let error = await #expect(throws: BrokerError.self) { _ = try await broker.fetch(fetch) }
         #expect(error?.code == .invalidJSON)
         #expect(broker.requests.waitingCount == 0 && broker.owned.coordinator.admittedCount == 0)
         #expect(try store.rows("SELECT id, name FROM Employee") == ["1|Ada"])
-        await broker.stop()
+        await broker.close()
     }
 }
 
@@ -341,7 +341,7 @@ import Testing
         let tracer = InMemoryTracer()
         let broker = try await open(tracer)
         try await broker.administer(.pause)
-        let job = try await broker.submit(.process(json: #"{"id": 1}"#, as: "Employee", id: "a"))
+        let job = try await broker.submit(Job(.process(json: #"{"id": 1}"#, as: "Employee"), id: "a"))
         #expect(tracer.finishedSpans.isEmpty && tracer.activeSpans.count == 1)
         try await broker.administer(.resume)
         _ = try await job.completion
@@ -349,17 +349,19 @@ import Testing
         #expect(span.operationName == "broker job" && span.kind == .internal)
         #expect(span.attributes.get("broker.job.id") == .string("a"))
         #expect(span.attributes.get("broker.job.sequence") == .int64(1))
-        await broker.stop()
+        await broker.close()
     }
 
     @Test func `a job that fails, and one that is refused, end their spans with the error`() async throws {
         let tracer = InMemoryTracer()
         let broker = try await open(tracer)
-        let failed = try await broker.submit(.process(json: #"{"id": "x"}"#, as: "Employee"))
+        let failed = try await broker.submit(Job(.process(json: #"{"id": "x"}"#, as: "Employee")))
         await #expect(throws: BrokerError.self) { _ = try await failed.completion }
         await #expect(throws: BrokerError.self) { try await broker.process(json: "{}", as: "Nothing") }
-        await #expect(throws: BrokerError.self) { _ = try await broker.submit(.process(json: "{", as: "Employee")) }
+        await #expect(throws: BrokerError.self) {
+            _ = try await broker.submit(Job(.process(json: "{", as: "Employee")))
+        }
         #expect(tracer.finishedSpans.map(\.errors.count) == [1, 1, 1] && tracer.activeSpans.isEmpty)
-        await broker.stop()
+        await broker.close()
     }
 }

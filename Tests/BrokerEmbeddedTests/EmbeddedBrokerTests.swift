@@ -34,16 +34,16 @@ import Testing
         #expect(again.changes == first.changes && again.keys == first.keys)
         let brief = try await broker.run(.process([Employee(id: 3)], as: "Employee"), reply: .none)
         #expect(brief.sequence > 1 && brief.changes.isEmpty)
-        await broker.stop()
+        await broker.close()
     }
 
     @Test func `every operation is one of a job's, and a job is atomic`() async throws {
         let broker = try await store.open()
         _ = try await broker.run(
             .process([Employee(id: 1, name: "Ada"), Employee(id: 2, name: "Grace"), Employee(id: 3)], as: "Employee"),
-            .relate("Employee", 1, "department", json: #"{"id": 7, "name": "R&D"}"#),
-            .relate("Employee", 2, "department", to: 7),
-            .process(json: #"{"id": 10}"#, as: "Employee", object: 1),
+            .set("department", of: "Employee", key: 1, json: #"{"id": 7, "name": "R&D"}"#),
+            .set("department", of: "Employee", key: 2, to: 7),
+            .update("Employee", key: 1, json: #"{"id": 10}"#),
             .delete("Employee", keys: [3]))
         #expect(try store.rows("SELECT id, name, department FROM Employee") == ["2|Grace|7", "10|Ada|7"])
         let synced = try await broker.run(
@@ -56,7 +56,7 @@ import Testing
         #expect(error?.code == .invalidValue)
         #expect(error?.fault?.path == "/operations/1/json/1/id")
         #expect(try store.rows("SELECT id FROM Employee") == ["2"])
-        await broker.stop()
+        await broker.close()
     }
 
     @Test func `rejected records are listed with their positions`() async throws {
@@ -66,7 +66,7 @@ import Testing
         #expect(outcome.changes["Employee"] == .init(inserted: 1, rejected: 1))
         #expect(outcome.rejections.map(\.path) == ["/json/1/hired_at"])
         #expect(outcome.rejections.map(\.code) == [.invalidValue])
-        await broker.stop()
+        await broker.close()
     }
 
     @Test(arguments: [
@@ -83,9 +83,9 @@ import Testing
         #expect(error?.code.rawValue == code)
         #expect(error?.fault?.line == line)
         var lenient = Job([.process(json: #"[{"id": 1},]"#, as: "Employee")])
-        lenient.isLenient = true
+        lenient.allowsTrailingCommas = true
         #expect(try await broker.process(lenient).changes["Employee"]?.inserted == 1)
-        await broker.stop()
+        await broker.close()
     }
 
     @Test func `a job that could never fit fails, and the next one does not`() async throws {
@@ -96,7 +96,7 @@ import Testing
         }
         #expect(error?.code == .tooLarge && error?.retryAfter == nil)
         #expect(try await broker.run(.process(json: #"{"id": 1}"#, as: "Employee")).changes["Employee"]?.inserted == 1)
-        await broker.stop()
+        await broker.close()
     }
 
     @Test func `a job that asks for its objects gets them as values`() async throws {
@@ -108,7 +108,7 @@ import Testing
             try outcome.objects(ofOperation: 0, as: Employee.self)
                 == [Employee(id: 2, name: "Grace"), Employee(id: 1, name: "Ada King")])
         #expect(outcome.warnings.isEmpty)
-        await broker.stop()
+        await broker.close()
     }
 
     // MARK: - Fetching
@@ -122,7 +122,7 @@ import Testing
         let staff = (1...50).map { Hired(id: $0, hired_at: Date(timeIntervalSince1970: Double($0))) }
         for person in staff { _ = try await broker.run(.process(person, as: "Employee")) }
         var fetch = Query("Employee", where: "id > \(10)")
-        fetch.sort = ["-id"]
+        fetch.sortKeys = ["-id"]
         fetch.limit = 30
         let found = try await broker.fetch(fetch)
         #expect(found.hasMore)
@@ -132,7 +132,7 @@ import Testing
         }
         #expect(error?.code == .invalidPredicate)
         #expect(error?.fault?.path == "/where")
-        await broker.stop()
+        await broker.close()
     }
 
     // MARK: - Opening
@@ -143,12 +143,12 @@ import Testing
         #expect(error?.code == .cannotOpen)
         #expect(error?.message.contains("belongs to another broker, process \(getpid())") == true)
         _ = try await first.run(.process(json: #"{"id": 1}"#, as: "Employee"), id: "once")
-        await first.stop()
+        await first.close()
         let names = try FileManager.default.contentsOfDirectory(atPath: store.folder.path("")).sorted()
         #expect(names == ["store.sqlite", "store.sqlite.lock"])
         let second = try await store.open()
         #expect(try await second.run(.process(json: #"{"id": 1}"#, as: "Employee"), id: "once").isDuplicate)
-        await second.stop()
+        await second.close()
     }
 
     @Test func `an invalid model is reported with all its faults, and no file is made`() async throws {
@@ -171,19 +171,19 @@ import Testing
         }
         let next = try await store.open()
         #expect(try await next.run(.process(json: #"{"id": 1}"#, as: "Employee")).changes["Employee"]?.unchanged == 1)
-        await next.stop()
+        await next.close()
     }
 
     @Test func `opening waits for a dropped broker's jobs whatever the path is called`() async throws {
         do {
             let dropped = try await store.open()
             let records = (1...20_000).map { Employee(id: $0, name: "a") }
-            _ = try await dropped.submit(.process(records, as: "Employee"))
+            _ = try await dropped.submit(Job(.process(records, as: "Employee")))
         }
         let path = store.path.replacing("/store.sqlite", with: "/./store.sqlite")
         let next = try await EmbeddedBroker.open(store: .file(path), model: .json(TestStore.model))
         #expect(try await next.fetchObject(Employee.self, from: "Employee", key: 20_000)?.name == "a")
-        await next.stop()
+        await next.close()
     }
 
     @Test func `the folder of a temporary broker that is dropped is deleted`() async throws {
@@ -200,7 +200,7 @@ import Testing
     }
 }
 
-/// Everything of `BrokerProtocol` beside jobs that are awaited at once.
+/// Everything of `BrokerService` beside jobs that are awaited at once.
 @Suite(.timeLimit(.minutes(5))) struct EmbeddedControlTests {
     private let store = TestStore()
 
@@ -209,15 +209,15 @@ import Testing
         try await broker.administer(.pause)
         let job = try await broker.submit(Job(.process(json: #"{"id": 1}"#, as: "Employee"), id: "one"))
         #expect(job.id == "one" && job.sequence == 1)
-        #expect(try await broker.statistics().paused)
+        #expect(try await broker.statistics().isPaused)
         try await broker.administer(.resume)
         #expect(try await job.completion.changes["Employee"]?.inserted == 1)
-        #expect(try await broker.await("one").sequence == 1)
+        #expect(try await broker.completion(of: "one").sequence == 1)
         let again = try await broker.submit(Job(.process(json: #"{"id": 1}"#, as: "Employee"), id: "one"))
         #expect(try await again.completion.isDuplicate)
-        let unknown = await #expect(throws: BrokerError.self) { try await broker.await("nobody") }
+        let unknown = await #expect(throws: BrokerError.self) { try await broker.completion(of: "nobody") }
         #expect(unknown?.code == .unknownJob)
-        await broker.stop()
+        await broker.close()
     }
 
     @Test func `while merging is paused a job waits, and is not merged`() async throws {
@@ -230,7 +230,7 @@ import Testing
         try await broker.administer(.resume)
         let timing = try #require(try await job.completion.timing)
         #expect(timing.queued + timing.staged + timing.waited >= paused, "\(timing)")
-        await broker.stop()
+        await broker.close()
     }
 
     @Test func `a job is cancelled by its id, or the call throws why not`() async throws {
@@ -247,7 +247,7 @@ import Testing
         let unknown = await #expect(throws: BrokerError.self) { try await broker.cancel("nobody") }
         #expect(unknown?.code == .unknownJob)
         #expect(try store.rows("SELECT id FROM Employee") == ["2"])
-        await broker.stop()
+        await broker.close()
     }
 
     @Test func `a bookmark is stored with its job, and stays when the store is opened again`() async throws {
@@ -258,7 +258,7 @@ import Testing
         }
         let first = try await store.open()
         let sequence = try await first.process(job("feed")).sequence
-        await first.stop()
+        await first.close()
         let broker = try await store.open()
         #expect(
             try await broker.bookmark(named: "feed") == StoredBookmark(name: "feed", value: "7", sequence: sequence))
@@ -268,7 +268,7 @@ import Testing
         let long = job(String(repeating: "x", count: 1_025))
         let refused = await #expect(throws: BrokerError.self) { try await broker.process(long) }
         #expect(refused?.code == .unsupportedMessage)
-        await broker.stop()
+        await broker.close()
     }
 
     @Test func `a dry run, a limit of deletions, the actions of a sync and an offset have their effect`() async throws {
@@ -291,7 +291,7 @@ import Testing
         let sync = Job(.sync(json: #"[{"id": 3}, {"id": 9}]"#, as: "Employee", actions: [.delete]))
         let changes = try await broker.process(sync).changes["Employee"]
         #expect(changes?.inserted == 0 && changes?.deleted == 2)
-        await broker.stop()
+        await broker.close()
     }
 
     private func waitUntil(_ broker: EmbeddedBroker, waiting: Int, inFlight: Int) async {
@@ -312,7 +312,7 @@ import Testing
         #expect(broker.requests.waitingCount == 0)
         try await broker.administer(.resume)
         _ = try await first.completion
-        await broker.stop()
+        await broker.close()
         #expect(try store.rows("SELECT id FROM Employee") == ["1"])
     }
 
@@ -333,7 +333,7 @@ import Testing
         #expect((error as? BrokerError)?.isOutcomeUnknown == true)
         try locker.unlock()
         _ = try await job.value
-        await broker.stop()
+        await broker.close()
     }
 
     @Test func `the model, the counters and a copy are there`() async throws {
@@ -352,20 +352,20 @@ import Testing
         try await broker.administer(.checkpoint)
         let unsupported = await #expect(throws: BrokerError.self) { try await broker.administer(.reload) }
         #expect(unsupported?.code == .unsupported)
-        await broker.stop()
+        await broker.close()
     }
 
     @Test func `values are read as they are iterated over, however many there are`() async throws {
         let broker = try await store.open()
         try await broker.process((1...25_000).map { Employee(id: $0) }, as: "Employee")
         var sum = 0
-        let found = broker.fetch(Employee.self, from: "Employee", where: "id > \(5_000)")
+        let found = broker.objects(Employee.self, from: "Employee", where: "id > \(5_000)")
         for try await employee in found { sum += employee.id }
         #expect(sum == (5_001...25_000).reduce(0, +))
-        #expect(try await broker.fetch(Employee.self, from: "Employee", limit: 3).collect().map(\.id) == [1, 2, 3])
+        #expect(try await broker.objects(Employee.self, from: "Employee", limit: 3).collect().map(\.id) == [1, 2, 3])
         #expect(try await broker.fetchObject(Employee.self, from: "Employee", key: 7)?.id == 7)
         #expect(try await broker.fetchFirst(Employee.self, from: "Employee", sort: ["-id"])?.id == 25_000)
-        await broker.stop()
+        await broker.close()
     }
 
     @Test func `the folder of a temporary broker is deleted, whether its code ends or throws`() async throws {
@@ -404,8 +404,8 @@ final class TestStore: Sendable {
 
     var path: String { folder.path("store.sqlite") }
 
-    func open(_ configure: (inout EmbeddedBrokerConfiguration) -> Void = { _ in }) async throws -> EmbeddedBroker {
-        var options = EmbeddedBrokerConfiguration()
+    func open(_ configure: (inout EmbeddedBroker.Configuration) -> Void = { _ in }) async throws -> EmbeddedBroker {
+        var options = EmbeddedBroker.Configuration()
         options.limits.workers = 2
         // Power failures are not tested here, and syncing costs the most.
         options.store.synchronous = .off
@@ -443,7 +443,7 @@ struct Employee: Codable, Equatable {
                 .json(#"{"entities": {"Employee": {"attributes": {"name": {"key": "last"}}}}}"#),
             ])
         _ = try await broker.run(.process(json: #"{"id": 1, "first": "Ada", "last": "Lovelace"}"#, as: "Employee"))
-        await broker.stop()
+        await broker.close()
         #expect(try store.rows("SELECT * FROM Employee") == ["1|Lovelace|NULL"])
     }
 
@@ -484,11 +484,11 @@ struct Employee: Codable, Equatable {
         do { while try await answers.next() != nil {} } catch let end { error = end }
         #expect((error as? BrokerError)?.code == .snapshotExpired)
         var rest = Query("Employee")
-        rest.after = first.last
+        rest.afterKey = first.last
         rest.limit = 1
         let last = try #require(try first.last?.decode(Int.self))
         #expect(try await broker.fetch(rest).decode([Employee].self).map(\.id) == [last + 1])
-        await broker.stop()
+        await broker.close()
     }
 
     @Test func `a reader of a broker that was stopped meanwhile gets an error`() async throws {
@@ -496,7 +496,7 @@ struct Employee: Codable, Equatable {
         try await fill(broker)
         var answers = broker.results(of: Query("Employee")).makeAsyncIterator()
         #expect(try await answers.next()?.hasMore == true)
-        await broker.stop()
+        await broker.close()
         var error: (any Error)?
         do { while try await answers.next() != nil {} } catch let end { error = end }
         #expect((error as? BrokerError)?.code == .draining)
@@ -530,7 +530,7 @@ struct Employee: Codable, Equatable {
         #expect(try name() == ["Grace"])
         _ = try await broker.run(.process(Chosen(id: 1, name: Nullable(nil)), as: "Employee"))
         #expect(try name() == ["NULL"])
-        await broker.stop()
+        await broker.close()
     }
 
     @Test func `a member that is missing or null is read as nil`() throws {
@@ -543,7 +543,7 @@ struct Employee: Codable, Equatable {
 
 /// Calls that are wrong, whatever the store has: their messages are read as a server reads them.
 @Suite(.timeLimit(.minutes(5))) struct ValidationTests {
-    typealias Call = @Sendable (any BrokerProtocol) async throws -> Void
+    typealias Call = @Sendable (any BrokerService) async throws -> Void
 
     private static func query(_ change: (inout Query) -> Void) -> Query {
         var query = Query("E")
@@ -553,12 +553,15 @@ struct Employee: Codable, Equatable {
 
     private static let jobs: [(BrokerError.Code, Call)] = [
         (.unknownEntity, { try await $0.process(json: "{}", as: "") }),
-        (.unknownEntity, { _ = try await $0.submit(.sync(json: "[]", as: "")).completion }),
+        (.unknownEntity, { _ = try await $0.submit(Job(.sync(json: "[]", as: ""))).completion }),
         (.unknownEntity, { try await $0.delete("", keys: [1]) }),
-        (.unknownEntity, { try await $0.relate("", 1, "r", to: 2) }),
-        (.unknownRelationship, { try await $0.relate("E", 1, "", to: 2) }),
-        (.unknownMapping, { try await $0.map(json: "{}", by: .mapping("")) }),
-        (.unsupportedMessage, { try await $0.map(json: "{}", by: .path(String(repeating: "a", count: 8_193))) }),
+        (.unknownEntity, { try await $0.set("r", of: "", key: 1, to: 2) }),
+        (.unknownRelationship, { try await $0.set("", of: "E", key: 1, to: 2) }),
+        (.unknownMapping, { try await $0.processPayload(json: "{}", by: .mapping("")) }),
+        (
+            .unsupportedMessage,
+            { try await $0.processPayload(json: "{}", by: .path(String(repeating: "a", count: 8_193))) }
+        ),
         (.invalidValue, { try await $0.process(7, as: "E") }),
         (.invalidValue, { try await $0.process(json: "null", as: "E") }),
         (.unsupportedMessage, { try await $0.sync(json: "{}", as: "E") }),
@@ -579,42 +582,42 @@ struct Employee: Codable, Equatable {
         (
             .unsupportedMessage,
             {
-                var job = Job.process(json: "{}", as: "E")
+                var job = Job(.process(json: "{}", as: "E"))
                 job.trace = String(repeating: "a", count: 257)
                 try await $0.process(job)
             }
         ),
         (.invalidJSON, { try await $0.process(json: "{", as: "E") }),
         (.notEncodable, { try await $0.process("{}", as: "E") }),
-        (.invalidID, { _ = try await $0.await("") }),
+        (.invalidID, { _ = try await $0.completion(of: "") }),
         (.invalidID, { try await $0.cancel("") }),
     ]
 
     private static let questions: [(BrokerError.Code, Call)] = [
         (.unknownEntity, { _ = try await $0.fetch(Query("")) }),
-        (.unknownEntity, { _ = try await $0.fetch(Int.self, from: "").collect() }),
+        (.unknownEntity, { _ = try await $0.objects(Int.self, from: "").collect() }),
         (.unsupportedMessage, { _ = try await $0.fetch(query { $0.limit = -1 }) }),
         (.unsupportedMessage, { _ = try await $0.fetch(query { $0.limit = 100_001 }) }),
-        (.unsupportedMessage, { _ = try await $0.fetch(Int.self, from: "E", limit: -1).collect() }),
+        (.unsupportedMessage, { _ = try await $0.objects(Int.self, from: "E", limit: -1).collect() }),
         (.unsupportedMessage, { _ = try await $0.fetch(query { $0.offset = -1 }) }),
         (
             .unsupportedMessage,
             {
                 _ = try await $0.fetch(
                     query {
-                        $0.after = RawJSON("1")
-                        $0.sort = ["a"]
+                        $0.afterKey = RawJSON("1")
+                        $0.sortKeys = ["a"]
                     })
             }
         ),
-        (.unsupportedMessage, { _ = try await $0.fetch(query { $0.sort = Array(repeating: "a", count: 65) }) }),
+        (.unsupportedMessage, { _ = try await $0.fetch(query { $0.sortKeys = Array(repeating: "a", count: 65) }) }),
         (.unsupportedMessage, { _ = try await $0.fetch(query { $0.names = .init(rawValue: "both") }) }),
         (.unsupportedMessage, { _ = try await $0.fetch(query { $0.dates = .init(rawValue: "rfc822") }) }),
-        (.unsupportedMessage, { _ = try await $0.fetch(query { $0.form = .init(rawValue: "set") }) }),
-        (.unsupportedMessage, { for try await _ in $0.results(of: query { $0.form = .object }) {} }),
+        (.unsupportedMessage, { _ = try await $0.fetch(query { $0.resultForm = .init(rawValue: "set") }) }),
+        (.unsupportedMessage, { for try await _ in $0.results(of: query { $0.resultForm = .object }) {} }),
         (.invalidPredicate, { _ = try await $0.fetch(query { $0.predicate = "a == %@" }) }),
         (.invalidPredicate, { _ = try await $0.fetchFirst(Int.self, from: "E", where: "50%") }),
-        (.invalidJSON, { _ = try await $0.fetch(query { $0.object = RawJSON("1,2") }) }),
+        (.invalidJSON, { _ = try await $0.fetch(query { $0.key = RawJSON("1,2") }) }),
         (.unsupportedMessage, { try await $0.administer(.init(rawValue: "restart")) }),
         (.unsupportedMessage, { _ = try await $0.backUp(to: "copy.sqlite") }),
         (.unsupportedMessage, { _ = try await $0.backUp(to: "") }),
@@ -628,6 +631,6 @@ struct Employee: Codable, Equatable {
         let error = await #expect(throws: BrokerError.self) { try await call(broker) }
         #expect(error?.code == code, "\(index): \(String(describing: error))")
         #expect(try await broker.fetch(Query("E")).objects == RawJSON("[]"))
-        await broker.stop()
+        await broker.close()
     }
 }

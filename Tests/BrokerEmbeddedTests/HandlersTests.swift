@@ -31,7 +31,7 @@ import Testing
     private func open(_ configure: (inout EmbeddedBroker.Handlers) -> Void) async throws -> EmbeddedBroker {
         var handlers = EmbeddedBroker.Handlers()
         configure(&handlers)
-        var options = EmbeddedBrokerConfiguration()
+        var options = EmbeddedBroker.Configuration()
         options.store.synchronous = .off
         return try await EmbeddedBroker.open(
             store: .file(store.path), model: .json(Self.model), handlers: handlers, configuration: options)
@@ -39,35 +39,35 @@ import Testing
 
     @Test func `a chooser says what a record is, or leaves it to the model`() async throws {
         let broker = try await open {
-            $0.choose("any") { record in
+            $0.addChooser(forMapping: "any") { record in
                 let text = record.description
                 if text.contains("secret") { return .decline }
                 return text.contains("boss of") ? .mapping("manager") : .asModelled
             }
         }
         let outcome = try await broker.run(
-            .map(
+            .processPayload(
                 json:
                     #"{"people": [{"id": 1, "name": "boss of x"}, {"id": 2, "type": "m"}, {"id": 3}, {"id": 4, "name": "secret"}]}"#
             ))
         #expect(outcome.changes["Manager"]?.inserted == 2)
         #expect(try store.rows("SELECT id, _entity FROM Person ORDER BY id") == ["1|Manager", "2|Manager", "3|Person"])
-        await broker.stop()
+        await broker.close()
     }
 
     @Test func `a chooser that sends a record around a circle is left at last`() async throws {
         let broker = try await open {
-            $0.choose("person") { _ in .mapping("manager") }
-            $0.choose("manager") { _ in .mapping("person") }
+            $0.addChooser(forMapping: "person") { _ in .mapping("manager") }
+            $0.addChooser(forMapping: "manager") { _ in .mapping("person") }
         }
-        let outcome = try await broker.run(.map(json: #"{"id": 1}"#, by: .mapping("person")))
+        let outcome = try await broker.run(.processPayload(json: #"{"id": 1}"#, by: .mapping("person")))
         #expect(outcome.changes.values.reduce(0) { $0 + $1.inserted } == 1)
-        await broker.stop()
+        await broker.close()
     }
 
     @Test func `a rewriter changes a record, nested ones too, before it is mapped`() async throws {
         let broker = try await open {
-            $0.rewrite("Person") { record in
+            $0.addRewriter(for: "Person") { record in
                 var text = record.description
                 if text.contains("\"drop\"") { return nil }
                 text = text.replacingOccurrences(of: "\"old_name\"", with: "\"name\"")
@@ -81,13 +81,13 @@ import Testing
                 as: "Person"), reply: .objects)
         #expect(try store.rows("SELECT id, name, boss FROM Person ORDER BY id") == ["1|a|2", "2|b|NULL"].map { $0 })
         #expect(outcome.warnings == [])
-        await broker.stop()
+        await broker.close()
     }
 
     @Test func `later assertions override rewritten ones, and the other way round`() async throws {
         let broker = try await open {
             // Much longer than before, so that its own offsets would follow those of the next records.
-            $0.rewrite("Manager") {
+            $0.addRewriter(for: "Manager") {
                 .init($0.description.dropLast() + #", "name": "\#(String(repeating: "n", count: 500))"}"#)
             }
         }
@@ -95,13 +95,13 @@ import Testing
             .process(json: #"[{"id": 1, "boss": {"id": 9}}]"#, as: "Manager"),
             .process(json: #"[{"id": 1, "boss": {"id": 8}, "name": "short"}]"#, as: "Person"))
         #expect(try store.rows("SELECT name, boss FROM Person WHERE id = 1") == ["short|8"])
-        await broker.stop()
+        await broker.close()
     }
 
     @Test func `a validator gets converted values by attribute, and its error is reported at the record`() async throws
     {
         let broker = try await open {
-            $0.validate("Person") { object in
+            $0.addValidator(for: "Person") { object in
                 if object.description.contains("1970-01-01T00:00:00.000Z") {
                     throw Refusal(description: "The age is impossible.")
                 }
@@ -118,12 +118,12 @@ import Testing
         let outcome = try await broker.run(.process(json: records, as: "Manager"), onInvalid: .skip)
         #expect(outcome.rejections.map(\.path) == ["/json/0", "/json/1/boss"])
         #expect(try store.rows("SELECT id, boss FROM Person") == ["2|NULL"])
-        await broker.stop()
+        await broker.close()
     }
 
     @Test func `a conversion runs before the model's own, also for bare keys`() async throws {
         let broker = try await open {
-            $0.convert("word", of: "Tag") { word in
+            $0.addConverter(for: "word", of: "Tag") { word in
                 let text = try word.decode(String.self)
                 if text == "bad" { throw Refusal(description: "No such word.") }
                 return try .init(value: text.uppercased())
@@ -136,12 +136,12 @@ import Testing
         }
         #expect(error?.fault?.path == "/json/0/word")
         #expect(error?.fault?.message == "No such word.")
-        await broker.stop()
+        await broker.close()
     }
 
     @Test func `a handler's result must be JSON of the right kind`() async throws {
         let broker = try await open {
-            $0.rewrite("Person") { $0.description.contains("7") ? .init("[1]") : .init("{") }
+            $0.addRewriter(for: "Person") { $0.description.contains("7") ? .init("[1]") : .init("{") }
         }
         for (id, message) in [("7", "an object is wanted"), ("8", "made no JSON")] {
             let error = await #expect(throws: BrokerError.self) {
@@ -150,15 +150,15 @@ import Testing
             #expect(error?.code == .invalidValue)
             #expect(error?.fault?.message.contains(message) == true)
         }
-        await broker.stop()
+        await broker.close()
     }
 
     @Test func `handlers for what the model does not have are refused at the opening`() async throws {
         let error = await #expect(throws: BrokerError.self) {
             try await open {
-                $0.rewrite("Persn") { $0 }
-                $0.convert("nam", of: "Person") { $0 }
-                $0.choose("some") { _ in .decline }
+                $0.addRewriter(for: "Persn") { $0 }
+                $0.addConverter(for: "nam", of: "Person") { $0 }
+                $0.addChooser(forMapping: "some") { _ in .decline }
             }
         }
         #expect(error?.code == .invalidModel)
@@ -198,7 +198,7 @@ import Testing
         try await withTemporaryBroker(model: Self.dates) { broker in
             let done = try await broker.process([event, fine], as: "Event", reply: .objects)
             #expect(try done.objects(as: Event.self) == [event, fine])
-            #expect(try await broker.fetch(Event.self, from: "Event").collect() == [event, fine])
+            #expect(try await broker.objects(Event.self, from: "Event").collect() == [event, fine])
             #expect(try await broker.fetchObject(Event.self, from: "Event", key: 1, names: .local) == event)
             #expect(try await broker.fetchFirst(Event.self, from: "Event", where: "zoned == \(minute)") == event)
             #expect(try await broker.fetchDictionary(Event.self, from: "Event")["2"] == fine)
@@ -215,7 +215,7 @@ import Testing
             query.dates = .iso8601
             let iso = try await broker.process(json: try await broker.fetch(query).objects, as: "Event")
             #expect(iso.changes["Event"]?.unchanged == 2)
-            var job = try Job.process(event, as: "Event", reply: .objects)
+            var job = Job(try .process(event, as: "Event"), reply: .objects)
             job.dates = .model
             #expect(try await broker.process(job).objects?.description.contains(#""day":"22.12.2011""#) == true)
         }
@@ -248,7 +248,7 @@ import Testing
         try await withTemporaryBroker(model: Self.visits) { broker in
             try await broker.process(visits, as: "Visit")
             for names in [Query.Names.remote, .local] {
-                let stored = try await broker.fetch(Visit.self, from: "Visit", names: names).collect()
+                let stored = try await broker.objects(Visit.self, from: "Visit", names: names).collect()
                 #expect(stored.count == visits.count)
                 let again = try await broker.process(stored, as: "Visit")
                 #expect(again.changes["Visit"]?.unchanged == visits.count)
@@ -283,7 +283,7 @@ import Testing
             for part in [#""firstName" of Guest; did you mean "first_name"?"#, "unknownKeys: .warn"] {
                 #expect(error?.message.contains(part) == true, "\(String(describing: error))")
             }
-            #expect(try await broker.fetch(RawJSON.self, from: "Guest").collect().isEmpty)
+            #expect(try await broker.objects(RawJSON.self, from: "Guest").collect().isEmpty)
             let warned = try await broker.process(guest, as: "Guest", unknownKeys: .warn)
             #expect(warned.warnings == [.init(code: .unknownKey, entity: "Guest", key: "firstName", count: 1)])
             // A payload as it came from a server may have more than the model.
@@ -334,10 +334,10 @@ import Testing
             let seats = (1...3).map { Seat(hall: "A", number: $0, isFree: true) }
             let done = try await broker.process(seats, as: "Seat", reply: .keys)
             #expect(try done.keys(of: "Seat", as: Seat.Key.self).inserted == seats.map(\.key))
-            try await broker.process(["isFree": false], as: "Seat", object: seats[0].key)
+            try await broker.update("Seat", key: seats[0].key, with: ["isFree": false])
             #expect(try await broker.fetchObject(Seat.self, from: "Seat", key: seats[0].key)?.isFree == false)
             try await broker.process(Ticket(id: 1), as: "Ticket")
-            try await broker.relate("Ticket", 1, "seat", to: seats[1].key)
+            try await broker.set("seat", of: "Ticket", key: 1, to: seats[1].key)
             #expect(try await broker.fetchObject(Ticket.self, from: "Ticket", key: 1)?.seat == .key(seats[1].key))
             let deleted = try await broker.delete("Seat", keys: [seats[2].key], reply: .keys)
             #expect(try deleted.keys(of: "Seat", as: Seat.Key.self).deleted == [seats[2].key])
@@ -345,7 +345,7 @@ import Testing
             query.limit = 1
             let first = try await broker.fetch(query)
             #expect(try first.last?.decode(Seat.Key.self) == seats[0].key)
-            query.after = try RawJSON(value: seats[0].key)
+            query.afterKey = try RawJSON(value: seats[0].key)
             #expect(try await broker.fetch(query).decode([Seat].self) == [seats[1]])
         }
     }
@@ -360,10 +360,10 @@ import Testing
                 Ticket(id: 2, seat: .key(seat.key), owner: .key(7)),
             ]
             try await broker.process(tickets, as: "Ticket")
-            let keys = try await broker.fetch(Ticket.self, from: "Ticket").collect()
+            let keys = try await broker.objects(Ticket.self, from: "Ticket").collect()
             #expect(keys.map(\.seat) == [.key(seat.key), .key(seat.key)] && keys.map(\.owner) == [.key(7), .key(7)])
             #expect(keys[0].price == Decimal(string: "12.5"))
-            let whole = try await broker.fetch(Ticket.self, from: "Ticket", include: ["seat", "owner"]).collect()
+            let whole = try await broker.objects(Ticket.self, from: "Ticket", include: ["seat", "owner"]).collect()
             #expect(whole.map(\.seat) == [.object(seat), .object(seat)])
             #expect(whole[1].owner?.object?.name == "Ada")
             let owner = try await broker.fetchObject(Owner.self, from: "Owner", key: 7, include: ["tickets"])
@@ -375,7 +375,7 @@ import Testing
 
     @Test func `objects are returned once, and a duplicate says so`() async throws {
         try await withTemporaryBroker(model: Self.hall) { broker in
-            let job = try Job.process(Owner(id: 1, name: "Ada"), as: "Owner", id: "a", reply: .objects)
+            let job = Job(try .process(Owner(id: 1, name: "Ada"), as: "Owner"), id: "a", reply: .objects)
             #expect(try await broker.process(job).objects(as: Owner.self).first == Owner(id: 1, name: "Ada"))
             let again = try await broker.process(job)
             let error = #expect(throws: BrokerError.self) { try again.objects(as: Owner.self) }
@@ -437,7 +437,7 @@ import Testing
             expected.rooms = nil
             #expect(found == expected)
             #expect(
-                try await broker.fetch(Room.self, from: "Room").collect().map(\.number) == ["a", "b"])
+                try await broker.objects(Room.self, from: "Room").collect().map(\.number) == ["a", "b"])
             #expect(try await broker.fetchObject(Team.self, from: "Team", key: 7)?.name == "R&D")
         }
     }

@@ -238,7 +238,7 @@ private func utf8(_ text: String) -> [UInt8] { Array(text.utf8) }
         sent.onInvalid = .skip
         sent.unknownKeys = .fail
         sent.reply = .none
-        sent.isLenient = true
+        sent.allowsTrailingCommas = true
         sent.isDryRun = true
         sent.maximumDeletions = limit
         sent.bookmark = Broker.Job.Bookmark("n\"", "\u{1}")
@@ -275,8 +275,8 @@ private func utf8(_ text: String) -> [UInt8] { Array(text.utf8) }
             return "\(operation.entity): \(action) \(operation.entityPointer) \(text(operation.json))"
         }
         let part = Broker.Job.Operation.SyncPart(id: "p", isLast: true)
-        #expect(try action(.process(json: "{}", as: "A", object: 1)) == "A: process 1 /entity {}")
-        #expect(try action(.relate("B", "k", "r\"s", json: "null")) == #"B: relate "k" "r\"s" /entity null"#)
+        #expect(try action(.update("A", key: 1, json: "{}")) == "A: process 1 /entity {}")
+        #expect(try action(.set("r\"s", of: "B", key: "k", json: "null")) == #"B: relate "k" "r\"s" /entity null"#)
         #expect(
             try action(.sync(json: "[]", as: "C", where: "a == \(1)", actions: [.delete, .insert]))
                 == "C: sync a == %@ [1] (inserts: true, updates: false, deletes: true) - /entity []")
@@ -290,8 +290,8 @@ private func utf8(_ text: String) -> [UInt8] { Array(text.utf8) }
         #expect(
             try action(.delete("F", where: "TRUEPREDICATE"))
                 == #"F: delete TRUEPREDICATE - /entity {"op":"delete","entity":"F","where":"TRUEPREDICATE"}"#)
-        #expect(try action(.map(json: "{}", by: .mapping("m"))) == #": map "m" -  {}"#)
-        #expect(try action(.map(json: "[]", by: .path("/x?y"))) == #": map - "/x?y"  []"#)
+        #expect(try action(.processPayload(json: "{}", by: .mapping("m"))) == #": map "m" -  {}"#)
+        #expect(try action(.processPayload(json: "[]", by: .path("/x?y"))) == #": map - "/x?y"  []"#)
     }
 
     @Test func `every example of a job and of a fetch is read`() throws {
@@ -344,9 +344,9 @@ private func utf8(_ text: String) -> [UInt8] { Array(text.utf8) }
     @Test func `a client's fetch is read as it was written`() throws {
         var query = Query("E", where: "a == \(1)")
         query.limit = 3
-        query.sort = ["-b"]
-        query.form = .dictionary
-        query.afterSequence = 9
+        query.sortKeys = ["-b"]
+        query.resultForm = .dictionary
+        query.minimumSequence = 9
         let json = try MessageWriter.message("fetch", tag: utf8("2")) { try query.write(to: &$0) }
         let envelope = try ClientEnvelope.decode(parsing: JSONText(copying: json))
         guard case .fetch(after: 9) = envelope.message else { throw WireError(.internal, "\(envelope.message)") }

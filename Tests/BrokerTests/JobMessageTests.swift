@@ -28,11 +28,11 @@ import Testing
             (.percent(0.001), #""0.001%""#),
             (.objects(7), "7"),
         ] {
-            var job = Job.process(json: "{}", as: "A")
+            var job = Job(.process(json: "{}", as: "A"))
             job.maximumDeletions = limit
             #expect(try content(job) == #"{"maximumDeletions":\#(text),"entity":"A","json":{}}"#)
         }
-        var job = Job.process(json: "{}", as: "A")
+        var job = Job(.process(json: "{}", as: "A"))
         job.bookmark = Job.Bookmark("n\"", "\u{1}")
         #expect(try content(job) == #"{"bookmark":{"name":"n\"","value":"\u0001"},"entity":"A","json":{}}"#)
         job.bookmark = Job.Bookmark("n", nil)
@@ -49,7 +49,7 @@ import Testing
     @Test func `every operation has the members of its kind`() throws {
         let part = Job.Operation.SyncPart(id: "p", isLast: true)
         let operations: [(Job.Operation, String)] = [
-            (try .process(json: "{}", as: "A", object: 1), #""entity":"A","object":1,"json":{}"#),
+            (try .update("A", key: 1, json: "{}"), #""entity":"A","object":1,"json":{}"#),
             (
                 Job.Operation(entity: "B", .relate(RawJSON("null"), relationship: "r\"s", object: RawJSON("\"k\""))),
                 #""op":"relate","entity":"B","object":"k","relationship":"r\"s","json":null"#
@@ -64,9 +64,9 @@ import Testing
             ),
             (Job.Operation(entity: "E", .delete(RawJSON("[1,2]"))), #""op":"delete","entity":"E","objects":[1,2]"#),
             (.delete("F", where: "TRUEPREDICATE"), #""op":"delete","entity":"F","where":"TRUEPREDICATE""#),
-            (.map(json: "{}", by: .mapping("m")), #""op":"map","mapping":"m","json":{}"#),
-            (.map(json: "[]", by: .path("/x?y")), #""op":"map","path":"/x?y","json":[]"#),
-            (.map(json: "[1]"), #""op":"map","json":[1]"#),
+            (.processPayload(json: "{}", by: .mapping("m")), #""op":"map","mapping":"m","json":{}"#),
+            (.processPayload(json: "[]", by: .path("/x?y")), #""op":"map","path":"/x?y","json":[]"#),
+            (.processPayload(json: "[1]"), #""op":"map","json":[1]"#),
         ]
         for (operation, members) in operations {
             #expect(try content(Job(operation)) == "{\(members)}")
@@ -77,7 +77,8 @@ import Testing
 
     @Test func `a job's message has its options and its trace`() throws {
         var job = Job(
-            .process(json: "{}", as: "E"), id: "a", onInvalid: .skip, unknownKeys: .fail, reply: .keys, isLenient: true)
+            .process(json: "{}", as: "E"), id: "a", onInvalid: .skip, unknownKeys: .fail, reply: .keys,
+            allowsTrailingCommas: true)
         job.trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
         #expect(
             try content(job) == #"{"id":"a","onInvalid":"skip","unknown":"fail","reply":"keys","lenient":true,"#
@@ -90,11 +91,11 @@ import Testing
 
     @Test func `unknown keys fail where records were encoded from values, unless the job says otherwise`() throws {
         let values = [
-            try Job.process(Record(), as: "E"), try .process([Record()], as: "E", object: 1),
-            try .sync([Record()], as: "E"),
-            try .map(["e": [Record()]]), try .relate("E", 1, "r", to: Record()),
+            Job(try .process(Record(), as: "E")), Job(try .update("E", key: 1, with: [Record()])),
+            Job(try .sync([Record()], as: "E")), Job(try .processPayload(["e": [Record()]])),
+            Job(try .set("r", of: "E", key: 1, to: Record())),
             Job([.process(json: "{}", as: "E"), try .process(Record(), as: "E")]),
-            .process(json: try RawJSON(encoding: Record()), as: "E"),
+            Job(.process(json: try RawJSON(encoding: Record()), as: "E")),
         ]
         for job in values {
             #expect(try content(job).contains(#""unknown":"fail""#), "\(job)")
@@ -102,18 +103,20 @@ import Testing
             other.unknownKeys = .warn
             #expect(try !content(other).contains("unknown"))
         }
-        #expect(try !content(.process(Record(), as: "E", unknownKeys: .warn)).contains("unknown"))
+        #expect(try !content(Job(.process(Record(), as: "E"), unknownKeys: .warn)).contains("unknown"))
         // JSON text as it came, bare keys, and values without keys.
         let bytes = try JSONEncoder().encode(Record())
         var changed = try RawJSON(encoding: Record())
         changed.bytes = Array(bytes)
         let texts = [
-            Job.process(json: #"{"id":1}"#, as: "E"), try .process(bytes, as: "E"), try .process(Array(bytes), as: "E"),
-            .process(json: changed, as: "E"), try .relate("E", Record(), "r", to: [1, 2]), .sync(json: "[]", as: "E"),
-            try .delete("E", keys: [Record()]), try .process([Record](), as: "E"), .map(json: "{}"),
+            Job(.process(json: #"{"id":1}"#, as: "E")), Job(try .process(bytes, as: "E")),
+            Job(try .process(Array(bytes), as: "E")), Job(.process(json: changed, as: "E")),
+            Job(try .set("r", of: "E", key: Record(), to: [1, 2])), Job(.sync(json: "[]", as: "E")),
+            Job(try .delete("E", keys: [Record()])), Job(try .process([Record](), as: "E")),
+            Job(.processPayload(json: "{}")),
         ]
         for job in texts { #expect(try !content(job).contains("unknown"), "\(job)") }
-        #expect(try content(.process(json: "{}", as: "E", unknownKeys: .fail)).contains(#""unknown":"fail""#))
+        #expect(try content(Job(.process(json: "{}", as: "E"), unknownKeys: .fail)).contains(#""unknown":"fail""#))
     }
 
     @Test func `a predicate with a value that cannot be encoded is an error when it is sent`() {
@@ -149,53 +152,6 @@ import Testing
     @Test func `a decimal that is no number is not sent`() throws {
         let error = #expect(throws: BrokerError.self) { try content(Job(.process([Decimal.nan], as: "E"))) }
         #expect(error?.code == .invalidJSON || error?.code == .notEncodable)
-    }
-}
-
-@Suite(.timeLimit(.minutes(5))) struct JobTests {
-    private struct Record: Codable { var id: Int }
-
-    @Test func `each operation has a job of its own, with the job's options`() throws {
-        let records = [Record(id: 1)]
-        let text = #"[{"id":1}]"#
-        let all: [(Job, Job.Operation)] = [
-            (
-                try .process(records, as: "E", id: "a", onInvalid: .skip, reply: .keys, nulls: .written),
-                try .process(records, as: "E", nulls: .written)
-            ),
-            (.process(json: text, as: "E", id: "a", onInvalid: .skip, reply: .keys), .process(json: text, as: "E")),
-            (
-                try .process(records[0], as: "E", object: 1, id: "a", onInvalid: .skip, reply: .keys),
-                try .process(records[0], as: "E", object: 1)
-            ),
-            (
-                try .process(json: "{}", as: "E", object: 1, id: "a", onInvalid: .skip, reply: .keys),
-                try .process(json: "{}", as: "E", object: 1)
-            ),
-            (
-                try .relate("E", 1, "r", to: [2], id: "a", onInvalid: .skip, reply: .keys),
-                try .relate("E", 1, "r", to: [2])
-            ),
-            (
-                try .sync(
-                    records, as: "E", where: "b == \(1)", actions: [.insert], id: "a", onInvalid: .skip, reply: .keys),
-                try .sync(records, as: "E", where: "b == \(1)", actions: [.insert])
-            ),
-            (
-                .sync(json: text, as: "E", where: "b == 1", id: "a", onInvalid: .skip, reply: .keys),
-                .sync(json: text, as: "E", where: "b == 1")
-            ),
-            (
-                try .map(records, by: .path("/a"), id: "a", onInvalid: .skip, reply: .keys),
-                try .map(records, by: .path("/a"))
-            ),
-            (.map(json: text, id: "a", onInvalid: .skip, reply: .keys), .map(json: text)),
-            (try .delete("E", keys: [1, 2], id: "a", onInvalid: .skip, reply: .keys), try .delete("E", keys: [1, 2])),
-            (.delete("E", where: .all, id: "a", onInvalid: .skip, reply: .keys), .delete("E", where: .all)),
-        ]
-        for (job, operation) in all {
-            #expect(job == Job(operation, id: "a", onInvalid: .skip, reply: .keys))
-        }
     }
 }
 

@@ -50,9 +50,9 @@ struct Rate {
     let inFlight: Int
 
     func run() async throws {
-        var configuration = BrokerClientConfiguration(name: "rate")
+        var configuration = RemoteBroker.Configuration(name: "rate")
         configuration.maximumJobsInFlight = inFlight
-        let broker = try await BrokerClient.connect(to: .unixSocket(socket), configuration: configuration)
+        let broker = try await RemoteBroker.connect(to: .unixSocket(socket), configuration: configuration)
         let next = Counter()
         let begin = ContinuousClock.now
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -87,7 +87,7 @@ struct Beside {
     init(socket: String) { self.socket = socket }
 
     func run() async throws {
-        let broker = try await BrokerClient.connect(to: .unixSocket(socket))
+        let broker = try await RemoteBroker.connect(to: .unixSocket(socket))
         let body = Self.body(bytes)
         let alone = try await rate(of: broker, beside: nil)
         let bodies = Counter()
@@ -100,7 +100,7 @@ struct Beside {
 
     /// - Returns: small jobs a second.
     private func rate(
-        of broker: BrokerClient, beside body: (@Sendable () async throws -> Void)?
+        of broker: RemoteBroker, beside body: (@Sendable () async throws -> Void)?
     ) async throws -> Double {
         let isOver = Flag()
         let count = Counter()
@@ -151,9 +151,9 @@ struct Steady {
     init(socket: String) { self.socket = socket }
 
     func run() async throws {
-        var configuration = BrokerClientConfiguration(name: "steady")
+        var configuration = RemoteBroker.Configuration(name: "steady")
         configuration.reconnectDeadline = .seconds(60)
-        let broker = try await BrokerClient.connect(to: .unixSocket(socket), configuration: configuration)
+        let broker = try await RemoteBroker.connect(to: .unixSocket(socket), configuration: configuration)
         let isOver = Flag()
         let next = Counter()
         let failed = Counter()

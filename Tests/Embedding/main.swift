@@ -19,6 +19,6 @@ do {
 }
 
 let initial = "G"
-let found = broker.fetch(Employee.self, from: "Employee", where: "name BEGINSWITH \(initial)")
+let found = broker.objects(Employee.self, from: "Employee", where: "name BEGINSWITH \(initial)")
 print(try await found.collect().map(\.name))
-await broker.stop()
+await broker.close()

@@ -19,16 +19,16 @@ let model = """
     """
 
 var handlers = EmbeddedBroker.Handlers()
-handlers.choose("child") { record in  // a record that does not say what it is
+handlers.addChooser(forMapping: "child") { record in  // a record that does not say what it is
     try record.decode(Child.self).toy == "doll" ? .mapping("girl") : .asModelled
 }
-handlers.rewrite("Child") { record in  // a name written in two ways
+handlers.addRewriter(for: "Child") { record in  // a name written in two ways
     let child = try record.decode(Child.self)
     guard !child.name.isEmpty else { return nil }
     return try .init(encoding: Child(name: child.name.lowercased(), toy: child.toy, months: child.months))
 }
-handlers.convert("age", of: "Child") { months in .init("\(try months.decode(Int.self) / 12)") }
-handlers.validate("Child") { child in
+handlers.addConverter(for: "age", of: "Child") { months in .init("\(try months.decode(Int.self) / 12)") }
+handlers.addValidator(for: "Child") { child in
     struct Age: Decodable { var age: Int? }
     if let age = try child.decode(Age.self).age, age > 12 { throw TooOld(description: "\(age) is no child's age.") }
 }
@@ -39,9 +39,8 @@ let children = """
     [{"name": "Ann", "toy": "doll", "months": 50}, {"kind": "boy", "name": "BO", "months": 36}, {"kind": "boy", "name": ""},
      {"kind": "girl", "name": "cy", "months": 400}]
     """
-let outcome = try await broker.map(json: children, by: .mapping("child"), onInvalid: .skip)
+let outcome = try await broker.processPayload(json: children, by: .mapping("child"), onInvalid: .skip)
 print(outcome.rejections.map { "\($0.path ?? "?"): \($0.message)" })
-var everyone = Query("Child")
-(everyone.sort, everyone.names) = (["name"], .local)
+let everyone = Query("Child", sort: ["name"], names: .local)
 print(try await broker.fetch(everyone).objects)
-await broker.stop()
+await broker.close()

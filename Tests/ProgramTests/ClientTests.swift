@@ -153,7 +153,7 @@ import Testing
 
     @Test func `a job that a server has applied is known when it is run without one`() async throws {
         let server = try programs.startServer()
-        let client = try await BrokerClient.connect(to: .unixSocket(programs.path("broker.sock")))
+        let client = try await RemoteBroker.connect(to: .unixSocket(programs.path("broker.sock")))
         let job = Job([.process(json: #"[{"id": 1, "name": "Ada"}]"#, as: "Employee")], id: "load", reply: .keys)
         let first = try await client.process(job)
         client.close()
@@ -164,7 +164,7 @@ import Testing
         let again = try await broker.process(job)
         #expect(again.isDuplicate)
         #expect(again.sequence == first.sequence && again.changes == first.changes && again.keys == first.keys)
-        await broker.stop()
+        await broker.close()
     }
 
     @Test func `a program and a server refuse each other's store by name`() async throws {
@@ -174,7 +174,7 @@ import Testing
             "brokerd", ["--model", "model.json", "--store", "store.sqlite", "--socket", "broker.sock"])
         #expect(refused.status == 1)
         #expect(refused.complaints.contains("process \(getpid())."), "\(refused.complaints)")
-        await broker.stop()
+        await broker.close()
         let server = try programs.startServer()
         let error = await #expect(throws: BrokerError.self) {
             try await EmbeddedBroker.open(store: .file(programs.path("store.sqlite")), model: .json(Programs.model))
@@ -186,23 +186,23 @@ import Testing
 /// The meaning of a cancelled call: the same function with a client of a server and with an embedded broker.
 @Suite(.timeLimit(.minutes(5))) struct CancellationMeaningTests {
     private func job(_ number: Int) -> Job {
-        .process(json: #"{"id": \#(number)}"#, as: "Employee", id: JobID("job \(number)"))
+        Job(.process(json: #"{"id": \#(number)}"#, as: "Employee"), id: JobID("job \(number)"))
     }
 
     /// Runs the test with both.
-    private func withBoth(_ test: (any BrokerProtocol) async throws -> Void) async throws {
+    private func withBoth(_ test: (any BrokerService) async throws -> Void) async throws {
         let programs = try Programs()
         _ = try programs.startServer()
-        try await withBrokerClient(.unixSocket(programs.path("broker.sock"))) { try await test($0) }
+        try await withRemoteBroker(.unixSocket(programs.path("broker.sock"))) { try await test($0) }
         try await withTemporaryBroker(model: .file(programs.path("model.json"))) { try await test($0) }
     }
 
-    private func ids(_ broker: any BrokerProtocol) async throws -> [Int] {
+    private func ids(_ broker: any BrokerService) async throws -> [Int] {
         struct Employee: Decodable { var id: Int }
         return try await broker.fetch(Query("Employee")).decode([Employee].self).map(\.id)
     }
 
-    private func wait(_ broker: any BrokerProtocol, forJobsInFlight count: Int) async throws {
+    private func wait(_ broker: any BrokerService, forJobsInFlight count: Int) async throws {
         while try await broker.statistics().jobs.inFlight != count { try Task.checkCancellation() }
     }
 
@@ -225,7 +225,7 @@ import Testing
             let folder = NSTemporaryDirectory()
             let calls: [@Sendable () async throws -> Void] = [
                 { try await broker.process(self.job(1)) }, { _ = try await broker.submit(self.job(2)) },
-                { _ = try await broker.await("job 1") }, { try await broker.cancel("job 1") },
+                { _ = try await broker.completion(of: "job 1") }, { try await broker.cancel("job 1") },
                 { _ = try await broker.fetch(Query("Employee")) },
                 { for try await _ in broker.results(of: Query("Employee")) {} },
                 { try await broker.administer(.checkpoint) },
@@ -260,7 +260,7 @@ import Testing
                 return submitted
             }
             let submitted = try await submission.value
-            let awaiting = Task { try await broker.await("job 2") }
+            let awaiting = Task { try await broker.completion(of: "job 2") }
             awaiting.cancel()
             let error = await #expect(throws: (any Error).self) { try await awaiting.value }
             #expect(error is CancellationError || (error as? BrokerError)?.isOutcomeUnknown == true)
@@ -287,7 +287,7 @@ import Testing
                         _ = try await call.value
                     } catch let error as BrokerError where error.isOutcomeUnknown && !process {
                         // The submission had returned, and only the waiting was cancelled.
-                        _ = try await broker.await(JobID("job \(number)"))
+                        _ = try await broker.completion(of: JobID("job \(number)"))
                     }
                     committed.append(number)
                 } catch let error as BrokerError where error.code == .cancelled && !process {

@@ -7,20 +7,21 @@ import Testing
 @Suite(.timeLimit(.minutes(10)), .enabled(if: WebDriver.isInstalled, "takes chromium and chromium-driver"))
 struct ConsoleDrillTests {
     /// A slow job, a client that sends bad data, also with a job that skips it, and a full disk.
-    private static func trouble(_ programs: Programs) async throws -> BrokerClient {
+    private static func trouble(_ programs: Programs) async throws -> RemoteBroker {
         _ = try programs.startServer(["--slow-job", "1ms"], limit: "-f 8192")
-        let client = BrokerClient(.unixSocket(programs.path("broker.sock")), configuration: .init(name: "importer"))
+        let client = RemoteBroker(.unixSocket(programs.path("broker.sock")), configuration: .init(name: "importer"))
         let rows = (1...5_000).map { #"{"id": \#($0), "name": "\#($0)"}"# }.joined(separator: ",")
-        var slow = Job.process(json: RawJSON("[\(rows)]"), as: "Employee")
+        var slow = Job(.process(json: RawJSON("[\(rows)]"), as: "Employee"))
         slow.id = "much"
         _ = try await client.process(slow)
         for _ in 0..<3 {
             await #expect(throws: BrokerError.self) {
-                try await client.process(.process(json: RawJSON(#"{"id": "x"}"#), as: "Employee"))
+                try await client.process(Job(.process(json: RawJSON(#"{"id": "x"}"#), as: "Employee")))
             }
         }
-        var skipping = Job.process(
-            json: RawJSON(#"[{"id": "7", "name": "Ada"}, {"id": "7b", "name": "Bob"}]"#), as: "Employee")
+        var skipping = Job(
+            .process(
+                json: RawJSON(#"[{"id": "7", "name": "Ada"}, {"id": "7b", "name": "Bob"}]"#), as: "Employee"))
         (skipping.id, skipping.onInvalid) = ("nightly", .skip)
         _ = try await client.process(skipping)
         let name = String(repeating: "x", count: 12 << 20)

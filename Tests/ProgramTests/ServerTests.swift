@@ -13,11 +13,11 @@ import Testing
     @Test func `SIGTERM finishes what was accepted and ends with status 0`() async throws {
         let programs = try Programs()
         let server = try programs.startServer()
-        let broker = try await BrokerClient.connect(to: .unixSocket(programs.path("broker.sock")))
+        let broker = try await RemoteBroker.connect(to: .unixSocket(programs.path("broker.sock")))
         var tickets: [SubmittedJob] = []
         for number in 0..<50 {
             let json = Array(#"[{"id": \#(number), "name": "n"}]"#.utf8)
-            tickets.append(try await broker.submit(.process(json, as: "Employee")))
+            tickets.append(try await broker.submit(Job(.process(json, as: "Employee"))))
         }
         kill(server.processIdentifier, SIGTERM)
         for ticket in tickets { _ = try await ticket.completion }
@@ -35,7 +35,7 @@ import Testing
         let server = try programs.startServer()
         let input = (0..<2_000).map { #"{"id": \#($0), "name": "name \#($0)", "department": {"id": \#($0 % 7)}}"# }
             .joined(separator: "\n")
-        let broker = try await BrokerClient.connect(to: .unixSocket(programs.path("broker.sock")))
+        let broker = try await RemoteBroker.connect(to: .unixSocket(programs.path("broker.sock")))
         var completed = 0
         for number in 0..<20 {
             let json = Array(#"[{"id": \#(number), "name": "first"}]"#.utf8)

@@ -94,12 +94,12 @@ extension CompletionKind {
         }
         let (models, store) = (values(of: "--model"), values(of: "--store").last)
         guard !models.isEmpty || store != nil else {
-            var options = BrokerClientConfiguration(name: "broker completion")
+            var options = RemoteBroker.Configuration(name: "broker completion")
             // A server that is busy must not make a shell wait.
             options.connectTimeout = .milliseconds(300)
             options.waitsForServer = false
             let path = ConnectionOptions.path(ofSocket: values(of: "--socket").last)
-            let broker = try? await BrokerClient.connect(to: .unixSocket(path), configuration: options)
+            let broker = try? await RemoteBroker.connect(to: .unixSocket(path), configuration: options)
             defer { broker?.close() }
             return (try? await broker?.serverInformation().entities) ?? []
         }

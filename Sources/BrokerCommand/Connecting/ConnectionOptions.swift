@@ -108,9 +108,9 @@ struct ConnectionOptions: ParsableArguments {
         _ name: String, jobsInFlight: Int = 64, defaultTimeout: TimeSpan? = nil, needsServer: Bool = false,
         makesStore: Bool = false, isReading: Bool = false, isDryRun: Bool = false, syncsAtEnd: Bool = false,
         inferred: InferredModel? = nil, onInterruption: (@Sendable () -> Void)? = nil,
-        _ body: (BrokerClient) async throws -> Result
+        _ body: (RemoteBroker) async throws -> Result
     ) async throws -> Result {
-        var options = BrokerClientConfiguration(name: name)
+        var options = RemoteBroker.Configuration(name: name)
         options.maximumJobsInFlight = jobsInFlight
         options.reconnectDeadline = reconnectTimeout.duration
         if let limit = timeout ?? defaultTimeout {
@@ -178,18 +178,18 @@ struct ConnectionOptions: ParsableArguments {
     /// that there is none.
     ///
     /// - Parameter patience: how long an answer may take without `--timeout`.
-    func lazyClient(_ name: String, patience: Duration = .seconds(5)) -> BrokerClient {
-        var options = BrokerClientConfiguration(name: name)
+    func lazyClient(_ name: String, patience: Duration = .seconds(5)) -> RemoteBroker {
+        var options = RemoteBroker.Configuration(name: name)
         options.answerTimeout = timeout?.duration ?? patience
         options.reconnectDeadline = .seconds(2)
         options.connectTimeout = .seconds(2)
         options.waitsForServer = false
-        return BrokerClient(.unixSocket(Self.path(ofSocket: socket)), configuration: options)
+        return RemoteBroker(.unixSocket(Self.path(ofSocket: socket)), configuration: options)
     }
 
-    private func connect(_ options: BrokerClientConfiguration, needsServer: Bool) async throws -> BrokerClient {
+    private func connect(_ options: RemoteBroker.Configuration, needsServer: Bool) async throws -> RemoteBroker {
         do {
-            return try await BrokerClient.connect(to: .unixSocket(Self.path(ofSocket: socket)), configuration: options)
+            return try await RemoteBroker.connect(to: .unixSocket(Self.path(ofSocket: socket)), configuration: options)
         } catch {
             let isElsewhere = needsServer || socket != nil || (error as? BrokerError)?.code != .cannotConnect
             throw CommandFailure(
@@ -202,7 +202,7 @@ struct ConnectionOptions: ParsableArguments {
     }
 
     private static func finish<Result>(
-        _ broker: BrokerClient, _ result: Swift.Result<Result, any Error>
+        _ broker: RemoteBroker, _ result: Swift.Result<Result, any Error>
     ) async throws -> Result {
         broker.close()
         return try result.mapError { $0 as? CommandFailure ?? CommandFailure($0) }.get()

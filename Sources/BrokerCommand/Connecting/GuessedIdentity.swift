@@ -83,7 +83,7 @@ struct GuessedIdentity {
     }
 
     /// - Throws: when the first records have the identities of stored objects, and other values.
-    func check(against broker: BrokerClient) async throws {
+    func check(against broker: RemoteBroker) async throws {
         let identity = entity.identity.map { entity.attributes[$0] }
         let plain = entity.attributeIndices.map { entity.attributes[$0] }.filter { attribute in
             !identity.contains { $0.name.hasSameBytes(as: attribute.name) } && attribute.keyPaths.count == 1
@@ -114,13 +114,13 @@ struct GuessedIdentity {
                 + "of these")
     }
 
-    private func object(_ key: JSONValue, _ broker: BrokerClient) async throws -> JSONDocument? {
+    private func object(_ key: JSONValue, _ broker: RemoteBroker) async throws -> JSONDocument? {
         var query = Query(entity.name)
         var writer = JSONWriter()
         if key.kind == .string { writer.string(key.bytes) } else { writer.raw(key.bytes) }
-        query.object = RawJSON(writer.bytes)
+        query.key = RawJSON(writer.bytes)
         query.names = .local
-        query.form = .object
+        query.resultForm = .object
         // An object that is not there, or a value that is no key of any.
         guard let found = try? await broker.fetch(query, timeout: nil),
             let document = try? JSONDocument(parsing: JSONText(copying: found.objects.bytes))

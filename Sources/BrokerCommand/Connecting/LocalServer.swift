@@ -99,12 +99,12 @@ final class LocalServer: Sendable {
     /// Between two attempts to take the store.
     private static let pause = Duration.milliseconds(50)
 
-    func connect(_ options: BrokerClientConfiguration) async throws -> BrokerClient {
+    func connect(_ options: RemoteBroker.Configuration) async throws -> RemoteBroker {
         var options = options
         options.frameLimits = .inProcess
         // What is not compressed waits in the input: jobs that are staged while others are merged.
         options.maximumBytesInFlight = 8 << 20
-        return try await BrokerClient.connect(to: path, configuration: options) { [server] in
+        return try await RemoteBroker.connect(to: path, configuration: options) { [server] in
             try server.makeConnection()
         }
     }

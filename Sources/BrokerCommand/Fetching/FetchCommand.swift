@@ -106,28 +106,28 @@ struct FetchCommand: AsyncParsableCommand {
     private var queries: [(key: String?, query: Query)] {
         var query = Query(fetchedEntity)
         query.predicate = selection.predicate
-        query.sort = sort
-        query.include = include
-        query.select = selectedNames
+        query.sortKeys = sort
+        query.includedPaths = include
+        query.selectedPaths = selectedNames
         query.limit = limit
         query.offset = offset
-        query.afterSequence = afterSequence
+        query.minimumSequence = afterSequence
         query.names = local ? .local : .remote
         query.dates = .model
         guard !objects.isEmpty else { return [(nil, query)] }
         return objects.map { object in
             var one = query
-            one.object = object.json
+            one.key = object.json
             return (object.text, one)
         }
     }
 
-    private func printCount(of queries: [(key: String?, query: Query)], from broker: BrokerClient) async throws {
+    private func printCount(of queries: [(key: String?, query: Query)], from broker: RemoteBroker) async throws {
         var sum = 0
         var missing: [String] = []
         for (key, query) in queries {
             var query = query
-            query.form = .count
+            query.resultForm = .count
             let count: Int = try await broker.fetch(query).decode()
             sum += count
             if let key, count == 0 { missing.append(key) }
@@ -136,7 +136,7 @@ struct FetchCommand: AsyncParsableCommand {
         try report(missing)
     }
 
-    private func print(_ queries: [(key: String?, query: Query)], from broker: BrokerClient) async throws {
+    private func print(_ queries: [(key: String?, query: Query)], from broker: RemoteBroker) async throws {
         let isOfColumns = [.table, .csv].contains(format.chosen) && selectedNames.isEmpty
         let paths = isOfColumns ? ColumnPaths(entities: try await broker.model().entities, isLocal: local) : nil
         // A table of whole objects begins with these: where it has no room, its last columns are omitted.
@@ -168,7 +168,7 @@ struct FetchCommand: AsyncParsableCommand {
     /// Prints the objects of one moment; where that takes so long that the server ends its transaction, the rest of a later one.
     ///
     /// - Returns: false when the reader of standard output is gone.
-    private func print(_ query: Query, from broker: BrokerClient, by printer: inout FetchPrinter) async throws -> Bool {
+    private func print(_ query: Query, from broker: RemoteBroker, by printer: inout FetchPrinter) async throws -> Bool {
         var query = query
         let before = printer.count
         while true {
@@ -182,8 +182,8 @@ struct FetchCommand: AsyncParsableCommand {
                 return true
             } catch let error as BrokerError {
                 // The rest is after a key, so only objects in the order of their keys have one.
-                guard error.code == .snapshotExpired, query.sort.isEmpty, let last else { throw error }
-                query.after = last
+                guard error.code == .snapshotExpired, query.sortKeys.isEmpty, let last else { throw error }
+                query.afterKey = last
                 query.offset = 0
                 query.limit = limit.map { $0 - (printer.count - before) }
             }

@@ -30,13 +30,13 @@ struct LoadBookmarks {
         let sync: String
     }
 
-    private let broker: BrokerClient
+    private let broker: RemoteBroker
     private let command: LoadCommand
     private let reading: String
     /// The id of the last complete sync.
     private var sync: String?
 
-    init?(of command: LoadCommand, _ broker: BrokerClient) async throws {
+    init?(of command: LoadCommand, _ broker: RemoteBroker) async throws {
         guard try await broker.serverInformation().features.contains("bookmark") else { return nil }
         self.broker = broker
         self.command = command

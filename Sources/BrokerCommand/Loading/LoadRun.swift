@@ -57,7 +57,7 @@ struct LoadRun {
     }
 
     init(
-        _ command: LoadCommand, _ broker: BrokerClient, _ client: PageClient, _ bookmarks: LoadBookmarks?,
+        _ command: LoadCommand, _ broker: RemoteBroker, _ client: PageClient, _ bookmarks: LoadBookmarks?,
         entity: String, root: RecordRoot?, mapping: String?, guessed: GuessedIdentity?, _ rejects: RejectsFile?,
         keys: [[String]]
     ) {

@@ -117,7 +117,7 @@ struct ModelSwiftCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "swift", abstract: "Writes Swift structs for the entities of a model.",
         discussion: """
-            The structs are Codable, in the form of the model's records, for BrokerClient and BrokerEmbedded: \
+            The structs are Codable, in the form of the model's records, for RemoteBroker and BrokerEmbedded: \
             broker model swift model.json > Sources/App/Model.swift
             """)
 

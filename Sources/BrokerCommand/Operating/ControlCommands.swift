@@ -137,7 +137,7 @@ struct AwaitCommand: AsyncParsableCommand {
     func run() async throws {
         let completion = try await connection.connected("broker await") { broker in
             do {
-                return try await broker.await(JobID(id), after: after)
+                return try await broker.completion(of: JobID(id), after: after)
             } catch {
                 let failure = CommandFailure(error)
                 throw CommandFailure(failure.status, "\(failure)\(CancelCommand.hint(for: id, error))")

@@ -42,7 +42,7 @@ struct JobsShowCommand: AsyncParsableCommand {
                 if isRunning { return nil }
             }
             do {
-                return try await broker.await(JobID(id))
+                return try await broker.completion(of: JobID(id))
             } catch {
                 for line in lines { try Program.say(line) }
                 let failure = CommandFailure(error)

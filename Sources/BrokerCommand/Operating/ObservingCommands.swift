@@ -104,7 +104,7 @@ struct TopScreen {
                 + walReaders)
         if let log = now.log {
             let state =
-                log.halted
+                log.isHalted
                 ? "halted" : log.cause == nil ? "\(ShortText.count(Int(log.lag))) entries not applied" : "unreachable"
             lines.append("log       position \(ShortText.count(Int(log.position))), \(state)")
         } else if let journal = now.journal {
@@ -178,7 +178,7 @@ struct TopCommand: AsyncParsableCommand {
     /// How long a server may take to answer before it counts as lost.
     private static let patience = Duration.seconds(1)
 
-    private func show(_ broker: BrokerClient, on screen: FullScreen?) async throws {
+    private func show(_ broker: RemoteBroker, on screen: FullScreen?) async throws {
         var before: (statistics: Statistics, at: ContinuousClock.Instant, time: Timestamp)?
         while true {
             let statistics = try await Self.statistics(of: broker, mayBeLost: before != nil)
@@ -209,7 +209,7 @@ struct TopCommand: AsyncParsableCommand {
     }
 
     /// Nil when a server that has answered before does not answer now.
-    private static func statistics(of broker: BrokerClient, mayBeLost: Bool) async throws -> Statistics? {
+    private static func statistics(of broker: RemoteBroker, mayBeLost: Bool) async throws -> Statistics? {
         do {
             return try await broker.statistics(timeout: mayBeLost ? patience : nil)
         } catch let error as BrokerError

@@ -52,7 +52,7 @@ struct RejectsSelection: ParsableArguments {
     }
 
     /// The oldest first.
-    func find(_ broker: BrokerClient) async throws -> [Int64] {
+    func find(_ broker: RemoteBroker) async throws -> [Int64] {
         ids.isEmpty ? try await broker.rejectNumbers(RejectsMessage(filter)) : ids
     }
 }

@@ -375,7 +375,7 @@ struct MigrateCommand: AsyncParsableCommand {
 
     // MARK: - With a server
 
-    private func changes(_ broker: BrokerClient, isDryRun: Bool) async throws -> [StoreChange] {
+    private func changes(_ broker: RemoteBroker, isDryRun: Bool) async throws -> [StoreChange] {
         do {
             let migration =
                 if let choice = removal.choice {

@@ -46,7 +46,7 @@ struct UndoCommand: AsyncParsableCommand {
         }
     }
 
-    private func undo(_ load: LoadedObjects, in store: String, by broker: BrokerClient) async throws {
+    private func undo(_ load: LoadedObjects, in store: String, by broker: RemoteBroker) async throws {
         guard load.hasJobs else {
             throw CommandFailure(
                 "No job of \(load.id) that changed objects is stored; without an id, undo lists the last loads.")

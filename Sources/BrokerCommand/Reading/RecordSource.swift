@@ -44,7 +44,7 @@ struct RecordSource: Sendable {
     }
 
     /// The key paths of an entity of the broker's model.
-    static func keys(of entity: String?, _ broker: BrokerClient) async -> [[String]] {
+    static func keys(of entity: String?, _ broker: RemoteBroker) async -> [[String]] {
         guard let entity, let found = (try? await broker.model())?.entities[entity] else { return [] }
         return (found.attributes.values.map(\.key) + found.relationships.values.map(\.key)).flatMap { $0?.paths ?? [] }
     }

@@ -11,14 +11,14 @@ struct JobStream {
     /// There is no use in sending more: the tally has the reason.
     struct Stopped: Error {}
 
-    let broker: BrokerClient
+    let broker: RemoteBroker
     let tally: JobTally
     private let maximumInFlight: Int
     private(set) var jobCount = 0
     /// For each job in flight: its end is noted.
     private var ends: [Task<Void, Never>] = []
 
-    init(_ broker: BrokerClient, _ tally: JobTally, maximumInFlight: Int) {
+    init(_ broker: RemoteBroker, _ tally: JobTally, maximumInFlight: Int) {
         self.broker = broker
         self.tally = tally
         self.maximumInFlight = maximumInFlight

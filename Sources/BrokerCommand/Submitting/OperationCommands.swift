@@ -396,7 +396,7 @@ private struct SyncRun {
     private var gathered: GatheredRecords
     private var stream: JobStream
 
-    init(_ command: SyncCommand, _ broker: BrokerClient, _ tally: JobTally) {
+    init(_ command: SyncCommand, _ broker: RemoteBroker, _ tally: JobTally) {
         self.command = command
         actions = command.actions.isEmpty ? Set<Job.Operation.SyncAction>.all : Set(command.actions)
         partID = command.options.id ?? "broker-sync-\(UInt64.random(in: 0...UInt64.max))"

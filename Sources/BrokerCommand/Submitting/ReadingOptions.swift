@@ -94,9 +94,9 @@ struct ReadingOptions: ParsableArguments {
     }
 
     func operation(_ json: RawJSON, inferredMapping: String?, path: String? = nil) -> Job.Operation {
-        if let mapping = inferredMapping ?? mapping { return .map(json: json, by: .mapping(mapping)) }
+        if let mapping = inferredMapping ?? mapping { return .processPayload(json: json, by: .mapping(mapping)) }
         if let entity { return .process(json: json, as: entity) }
-        return .map(json: json, by: (self.path ?? path).map { .path($0) } ?? .keyPaths)
+        return .processPayload(json: json, by: (self.path ?? path).map { .path($0) } ?? .keyPaths)
     }
 }
 

@@ -223,7 +223,7 @@ private struct SubmitRun {
     /// As many records as are wanted have been read.
     private struct Enough: Error {}
 
-    init(_ command: SubmitCommand, _ broker: BrokerClient, _ tally: JobTally) {
+    init(_ command: SubmitCommand, _ broker: RemoteBroker, _ tally: JobTally) {
         self.command = command
         (batchRecords, batchBytes) = (command.batchRecords, command.batchBytes.bytes)
         job = command.job
@@ -338,7 +338,7 @@ private struct FurtherFaults: Sendable {
     /// Trials of one job: each finds at least one more fault of a record, and records with more of them are rare.
     private static let mostTrials = 100
 
-    let broker: BrokerClient
+    let broker: RemoteBroker
     let records: JobRecords
     /// The trial of a JSON array of records.
     let job: @Sendable (RawJSON) -> Job
@@ -449,9 +449,9 @@ struct ResumedJobs: Sendable {
     }
 
     /// The completion of the job, if an earlier run has committed it; nil when it is to be sent: it is unknown, or failed.
-    static func committed(_ id: JobID, on broker: BrokerClient) async -> Completion? {
+    static func committed(_ id: JobID, on broker: RemoteBroker) async -> Completion? {
         // An error of the connection is found again when the job is sent.
-        guard var completion = try? await broker.await(id) else { return nil }
+        guard var completion = try? await broker.completion(of: id) else { return nil }
         completion.isDuplicate = true
         return completion
     }

@@ -14,7 +14,7 @@ struct Selection: Sendable {
     func query() -> Query {
         var query = Query(entity.name)
         query.names = .local
-        query.sort = sort.map { [$0] } ?? []
+        query.sortKeys = sort.map { [$0] } ?? []
         var formats: [String] = []
         var arguments: [RawJSON] = []
         if let related {
@@ -35,14 +35,14 @@ struct KeyedObject: Sendable {
     let values: JSONTree
 }
 
-extension BrokerClient {
+extension RemoteBroker {
     /// A part of the objects.
     func page(_ selection: Selection, offset: Int, limit: Int) async throws -> (objects: [KeyedObject], hasMore: Bool) {
         var query = selection.query()
         query.offset = offset
         query.limit = limit
         // An object without an identity does not contain its key.
-        if selection.entity.hasRowKey { query.form = .dictionary }
+        if selection.entity.hasRowKey { query.resultForm = .dictionary }
         let result = try await fetch(query)
         let answer = try JSONTree(result.objects)
         let objects =
@@ -55,8 +55,8 @@ extension BrokerClient {
     /// Nil where that takes long.
     func count(_ selection: Selection) async -> Int? {
         var query = selection.query()
-        query.sort = []
-        query.form = .count
+        query.sortKeys = []
+        query.resultForm = .count
         return try? JSONTree(try await fetch(query, timeout: .seconds(2)).objects).int
     }
 
@@ -65,8 +65,8 @@ extension BrokerClient {
     {
         var query = Query(entity.name)
         query.names = .local
-        query.object = RawJSON(key.json)
-        query.include = relationships
+        query.key = RawJSON(key.json)
+        query.includedPaths = relationships
         return try JSONTree(try await fetch(query).objects).elements.first
     }
 }
@@ -77,11 +77,11 @@ enum Export: String {
 
     var contentType: String { self == .csv ? "text/csv; charset=utf-8" : "application/x-ndjson" }
 
-    func parts(_ selection: Selection, from client: BrokerClient) -> AsyncThrowingStream<[UInt8], any Error> {
+    func parts(_ selection: Selection, from client: RemoteBroker) -> AsyncThrowingStream<[UInt8], any Error> {
         let columns =
             selection.entity.attributes.map(\.name) + selection.entity.relationships.filter { !$0.isToMany }.map(\.name)
         var query = selection.query()
-        if self == .csv { query.select = columns }
+        if self == .csv { query.selectedPaths = columns }
         // The stream asks for one part after the other.
         nonisolated(unsafe) var results = client.results(of: query).makeAsyncIterator()
         // For the same reason.

@@ -75,7 +75,7 @@ extension Job.Operation {
     }
 }
 
-extension BrokerClient {
+extension RemoteBroker {
     /// The answer to `message`, also while the server makes a list for another page of this process.
     func answer(to message: RejectsMessage) async throws -> RawJSON {
         for _ in 0..<50 {

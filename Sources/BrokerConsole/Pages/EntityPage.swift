@@ -3,7 +3,7 @@ import BrokerCommandLine
 
 /// The model: a picture, and a table of the entities.
 struct ModelPage {
-    let client: BrokerClient
+    let client: RemoteBroker
     let model: ShownModel
 
     /// More tables are counted only on their own pages.
@@ -33,7 +33,7 @@ struct EntityPage {
     /// Characters of a value.
     private static let cell = 120
 
-    let client: BrokerClient
+    let client: RemoteBroker
     let selection: Selection
     let offset: Int
 

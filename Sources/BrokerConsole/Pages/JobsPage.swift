@@ -76,7 +76,7 @@ struct JobLists {
 
 /// The jobs that run, were slow, or failed.
 struct JobsPage {
-    let client: BrokerClient
+    let client: RemoteBroker
     let forms: Forms?
     /// Of the failed ones alone.
     let code: String?
@@ -98,7 +98,7 @@ struct JobsPage {
 
 /// One job, by all that the server knows of it.
 struct JobPage {
-    let client: BrokerClient
+    let client: RemoteBroker
     let forms: Forms?
     let id: String
 
@@ -119,7 +119,7 @@ struct JobPage {
 
     private func outcome() async -> HTML {
         do {
-            return html(try await client.await(JobID(id), timeout: Self.patience))
+            return html(try await client.completion(of: JobID(id), timeout: Self.patience))
         } catch let error as BrokerError {
             var table = Table("How it ended", ["", ""])
             table.add(["code", "\(error.fault?.code.rawValue ?? error.code.rawValue)"])

@@ -29,7 +29,7 @@ struct NowPage {
 
     private var controls: HTML? {
         guard let forms, let statistics = reading.statistics else { return nil }
-        return statistics.paused
+        return statistics.isPaused
             ? forms.button("Resume merging", action: "/resume")
             : forms.button("Pause merging", action: "/pause", isBad: true)
     }
@@ -173,13 +173,13 @@ struct NowPage {
         row("WAL copied", now.store.checkpointedAt.map { moment($0) })
         row(
             "last reload",
-            now.lastReload.map { "\(moment($0.at)), \($0.successful ? "done" : "refused: \($0.reason ?? "")")" })
+            now.lastReload.map { "\(moment($0.at)), \($0.isSuccessful ? "done" : "refused: \($0.reason ?? "")")" })
         row("journal", now.journal.map { "\(ShortText.bytes($0.bytes)), \($0.waiting) entries waiting" })
         row(
             "log",
             now.log.map { log in
                 "\(log.stream ?? log.kind): position \(log.position), \(log.lag) entries not applied"
-                    + (log.halted ? ", halted: \(log.reason ?? "")" : log.cause.map { ", \($0)" } ?? "")
+                    + (log.isHalted ? ", halted: \(log.reason ?? "")" : log.cause.map { ", \($0)" } ?? "")
             })
         return table.html(none: "")
     }

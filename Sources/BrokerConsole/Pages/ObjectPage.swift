@@ -9,7 +9,7 @@ struct ObjectPage {
     /// Characters of a value.
     private static let longest = 10_000
 
-    let client: BrokerClient
+    let client: RemoteBroker
     let model: ShownModel
     let entity: ShownModel.Entity
     let key: JSONTree
@@ -105,13 +105,13 @@ struct ObjectPage {
 
 /// The deletion of one object: what it would do, and that it is done.
 struct DeletionPage {
-    let client: BrokerClient
+    let client: RemoteBroker
     let forms: Forms
     let entity: ShownModel.Entity
     let key: JSONTree
 
     func html(isConfirmed: Bool) async throws -> HTML {
-        var job = try Job.delete(entity.name, keys: [RawJSON(key.json)])
+        var job = Job(try .delete(entity.name, keys: [RawJSON(key.json)]))
         job.isDryRun = !isConfirmed
         let completion = try await client.process(job, timeout: .seconds(30))
         var table = Table(isConfirmed ? "What was done" : "What would be done", ["entity", "#deleted", "#updated"])

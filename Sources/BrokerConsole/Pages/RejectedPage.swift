@@ -7,7 +7,7 @@ import BrokerWire
 struct RejectedPage {
     static let rows = 50
 
-    let client: BrokerClient
+    let client: RemoteBroker
     let forms: Forms?
     let filter: RejectsMessage
 
@@ -73,7 +73,7 @@ struct RejectedRecordPage {
     /// Characters of a record.
     private static let longest = 10_000
 
-    let client: BrokerClient
+    let client: RemoteBroker
     let forms: Forms?
     let reject: Reject
     /// Of a retry.
@@ -140,7 +140,7 @@ struct RejectedChange {
     static let most = 500
     static let timeout = Duration.seconds(10)
 
-    let client: BrokerClient
+    let client: RemoteBroker
     let forms: Forms
     let action: Action
     let filter: RejectsMessage

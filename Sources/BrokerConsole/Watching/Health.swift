@@ -26,11 +26,11 @@ package struct Health: Sendable {
         case .halted: (state, cause) = (.halted, statistics.store.cause)
         case .waiting: (state, cause) = (.waiting, statistics.store.cause)
         default:
-            if statistics.draining == true {
+            if statistics.isDraining == true {
                 (state, cause) = (.stopping, "New jobs are refused, and those before are finished.")
-            } else if statistics.paused {
+            } else if statistics.isPaused {
                 (state, cause) = (.paused, "Jobs are accepted and not merged until `broker admin resume`.")
-            } else if let reload = statistics.lastReload, !reload.successful {
+            } else if let reload = statistics.lastReload, !reload.isSuccessful {
                 (state, cause) = (
                     .degraded,
                     "The last reload was refused, and the next start would fail, too; the earlier model is in effect: "
@@ -81,7 +81,7 @@ package struct Health: Sendable {
 
 extension Health {
     /// The state of the server now, also when it does not answer.
-    package init(of client: BrokerClient) async {
+    package init(of client: RemoteBroker) async {
         do {
             self.init(try await client.statistics())
         } catch {

@@ -28,12 +28,12 @@ actor Watcher {
         var running: [JSONTree] = []
     }
 
-    private let client: BrokerClient
+    private let client: RemoteBroker
     private(set) var reading = Reading(health: Health(.unreachable, "The server has not answered yet."))
     private(set) var points: [Point] = []
     private var before: (statistics: Statistics, at: ContinuousClock.Instant)?
 
-    init(_ client: BrokerClient) { self.client = client }
+    init(_ client: RemoteBroker) { self.client = client }
 
     /// Asks the server once.
     func sample() async {
@@ -90,7 +90,7 @@ actor FeedLog {
         let seconds: Int?
     }
 
-    private let client: BrokerClient
+    private let client: RemoteBroker
     /// The newest first.
     private(set) var entries: [Entry] = []
     /// Why there is no subscription now.
@@ -98,7 +98,7 @@ actor FeedLog {
     /// Rises with each change.
     private(set) var version = 0
 
-    init(_ client: BrokerClient) { self.client = client }
+    init(_ client: RemoteBroker) { self.client = client }
 
     /// Follows the store until the task is cancelled. It begins with the last commits that the server has.
     func run(now: @Sendable () -> Int) async {

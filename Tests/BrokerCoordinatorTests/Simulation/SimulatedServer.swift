@@ -582,7 +582,7 @@ struct SimulatedConnection {
     var newestCompleted: Int64 = 0
 }
 
-/// As `BrokerClient` behaves: a window of jobs without an outcome; those with ids are sent again on each new connection.
+/// As `RemoteBroker` behaves: a window of jobs without an outcome; those with ids are sent again on each new connection.
 struct SimulatedClient {
     let owner: JobOwner
     let window: Int

@@ -33,9 +33,9 @@ import Testing
 
     init() throws { programs = try Programs() }
 
-    func importStaff(_ broker: some BrokerProtocol) async throws {
+    func importStaff(_ broker: some BrokerService) async throws {
         try await broker.process(employees, as: "Employee", id: "load-7")
-        for try await employee in broker.fetch(Employee.self, from: "Employee", where: "age > \(40)") {
+        for try await employee in broker.objects(Employee.self, from: "Employee", where: "age > \(40)") {
             print(employee)
         }
     }
@@ -48,20 +48,21 @@ import Testing
         let (name, staff, payload) = ("R&D", [Employee(id: 3)], #"{"id": 5}"#)
         try await withTemporaryBroker(model: .json(model)) { broker in
             try await importStaff(broker)
-            try await broker.relate("Employee", 3, "department", to: Department(id: 7, name: "R&D"))
-            try await broker.relate("Employee", 3, "tags", to: ["swift", "sql"])  // keys
-            for try await employee in broker.fetch(Employee.self, from: "Employee", where: "age > \(40)") {
+            try await broker.set("department", of: "Employee", key: 3, to: Department(id: 7, name: "R&D"))
+            try await broker.set("tags", of: "Employee", key: 3, to: ["swift", "sql"])  // keys
+            try await broker.update("Employee", key: 3, with: Employee(id: 3, name: "Ada King"))
+            for try await employee in broker.objects(Employee.self, from: "Employee", where: "age > \(40)") {
                 print(employee)
             }
-            let all = try await broker.fetch(Employee.self, from: "Employee").collect()
+            let all = try await broker.objects(Employee.self, from: "Employee").collect()
             #expect(all.map(\.id) == [3, 4])
 
             let predicate: BrokerPredicate = "department.name == \(name) AND age IN \([30, 40])"
-            #expect(try await broker.fetch(Employee.self, from: "Employee", where: predicate).collect().isEmpty)
+            #expect(try await broker.objects(Employee.self, from: "Employee", where: predicate).collect().isEmpty)
             try await broker.sync(staff, as: "Employee", where: "department.name == \(name)")
-            try await broker.map(json: payload, by: .path("/articles/5"))
+            try await broker.processPayload(json: payload, by: .path("/articles/5"))
             try await broker.delete("Employee", where: "hiredAt < \(Date(timeIntervalSince1970: 0))")
-            #expect(try await broker.fetch(Employee.self, from: "Employee").collect().map(\.id) == [3, 4, 5])
+            #expect(try await broker.objects(Employee.self, from: "Employee").collect().map(\.id) == [3, 4, 5])
         }
     }
 
@@ -72,9 +73,9 @@ import Testing
     }
 
     private func useClient(path: String) async throws {
-        let broker = BrokerClient(.unixSocket(path))
+        let broker = RemoteBroker(.unixSocket(path))
         try await broker.process(employees, as: "Employee")
-        try await withBrokerClient(.unixSocket(path)) { broker in
+        try await withRemoteBroker(.unixSocket(path)) { broker in
             try await broker.process(employees, as: "Employee")
         }
         #expect(try await broker.statistics().objects.unchanged == 2)
@@ -84,7 +85,7 @@ import Testing
         let broker = try await EmbeddedBroker.open(store: .file(path), model: .json(model))
         let done = try await broker.process(employees, as: "Employee")
         print(done.changes["Employee"]?.inserted ?? 0)
-        await broker.stop()
+        await broker.close()
         #expect(done.changes["Employee"]?.inserted == 2)
     }
 

@@ -27,7 +27,7 @@ import Testing
             #expect(!first.isDuplicate && again.isDuplicate && first.sequence == again.sequence)
 
             do {
-                let completion = try await broker.await("staff.json@2026-11-25")
+                let completion = try await broker.completion(of: "staff.json@2026-11-25")
                 print("applied as job \(completion.sequence)")
             } catch let error as BrokerError where error.code == .unknownJob {
                 print("it never arrived, or its outcome is forgotten: send it")
@@ -60,7 +60,7 @@ import Testing
         }
     }
 
-    func store(_ employees: [Employee], id: JobID, by broker: some BrokerProtocol) async throws -> Completion {
+    func store(_ employees: [Employee], id: JobID, by broker: some BrokerService) async throws -> Completion {
         while true {
             do {
                 return try await broker.process(employees, as: "Employee", id: id)
@@ -73,14 +73,14 @@ import Testing
     @Test func `a job whose outcome is unknown is sent again`() async throws {
         let programs = try Programs()
         let server = try programs.startServer()
-        var configuration = BrokerClientConfiguration()
+        var configuration = RemoteBroker.Configuration()
         configuration.answerTimeout = .milliseconds(200)
-        let broker = BrokerClient(.unixSocket(programs.path("broker.sock")), configuration: configuration)
+        let broker = RemoteBroker(.unixSocket(programs.path("broker.sock")), configuration: configuration)
         try await broker.administer(.pause)
         let stored = Task { try await store(employees, id: "load", by: broker) }
         // The client gives up the first attempt, whose outcome is unknown.
         for await state in broker.connectionStates where state == .idle { break }
-        try await BrokerClient.connect(to: .unixSocket(programs.path("broker.sock"))).administer(.resume)
+        try await RemoteBroker.connect(to: .unixSocket(programs.path("broker.sock"))).administer(.resume)
         #expect(try await stored.value.changes["Employee"]?.inserted == 2)
         #expect(try await broker.statistics().objects.inserted == 2)
         withExtendedLifetime(server) {}
@@ -106,13 +106,13 @@ import Testing
             let move = Job(
                 [
                     try .process(Department(id: 8, name: "Research"), as: "Department"),
-                    try .relate("Employee", 1, "department", toKey: 8),
+                    try .set("department", of: "Employee", key: 1, to: 8),
                     try .delete("Department", keys: [7]),
                 ], id: "reorganisation")
             try await broker.process(move)
-            #expect(try await broker.fetch(Department.self, from: "Department").collect().map(\.id) == [8])
+            #expect(try await broker.objects(Department.self, from: "Department").collect().map(\.id) == [8])
             #expect(
-                try await broker.fetch(Employee.self, from: "Employee", where: "department == \(8)").collect().count
+                try await broker.objects(Employee.self, from: "Employee", where: "department == \(8)").collect().count
                     == 1)
 
             try await broker.process(employees, as: "Employee", id: "load-8", timeout: .seconds(20))

@@ -21,14 +21,14 @@ import Testing
     @Test func `a client stores, reads and deletes`() async throws {
         _ = try programs.startServer()
         let path = programs.path("broker.sock")
-        let broker = BrokerClient(.unixSocket(path))
+        let broker = RemoteBroker(.unixSocket(path))
         let employees = [Employee(id: 1, name: "Ada"), Employee(id: 2, name: "Grace")]
         try await broker.process(employees, as: "Employee", id: "load-1")  // sent again, it takes effect once
-        for try await employee in broker.fetch(Employee.self, from: "Employee", where: "name BEGINSWITH \("A")") {
+        for try await employee in broker.objects(Employee.self, from: "Employee", where: "name BEGINSWITH \("A")") {
             print(employee.name)
         }
         try await broker.delete("Employee", keys: [1, 2])
-        #expect(try await broker.fetch(Employee.self, from: "Employee").collect().isEmpty)
+        #expect(try await broker.objects(Employee.self, from: "Employee").collect().isEmpty)
     }
 
     @Test func `an embedded broker does the same`() async throws {
@@ -36,8 +36,8 @@ import Testing
         let staff = [Employee(id: 1, name: "Ada"), Employee(id: 2, name: "Grace")]
         let broker = try await EmbeddedBroker.open(store: .file(file), model: .json(model))
         let completion = try await broker.process(staff, as: "Employee", id: "load-1")
-        let found = try await broker.fetch(Employee.self, from: "Employee", where: "name BEGINSWITH \("G")").collect()
-        await broker.stop()
+        let found = try await broker.objects(Employee.self, from: "Employee", where: "name BEGINSWITH \("G")").collect()
+        await broker.close()
         #expect(completion.changes["Employee"]?.inserted == 2 && found.map(\.name) == ["Grace"])
     }
 }
@@ -72,7 +72,7 @@ import Testing
     }
 
     @Test func `records are stored, changed and read`() async throws {
-        let broker = BrokerClient(.unixSocket(path), configuration: .init(name: "payroll"))
+        let broker = RemoteBroker(.unixSocket(path), configuration: .init(name: "payroll"))
 
         let employees = [Employee(id: 1, name: "Ada", hiredAt: .now), Employee(id: 2, name: "Grace", department: 7)]
         let completion = try await broker.process(employees, as: "Employee", id: "load-7")
@@ -82,16 +82,16 @@ import Testing
         try await broker.process(json: #"{"id": 7, "name": "R&D"}"#, as: "Department")
         #expect(completion.changes["Employee"]?.inserted == 2)
 
-        try await broker.relate("Employee", 1, "department", to: 7)
+        try await broker.set("department", of: "Employee", key: 1, to: 7)
         // The employees of the department are these, and no others.
         try await broker.sync(employees, as: "Employee", where: "department.name == \("R&D")")
         try await broker.delete("Employee", keys: [2])
         #expect(try count("Employee") == ["1"])
 
         let ada = try await broker.fetchObject(Employee.self, from: "Employee", key: 1)
-        let team = try await broker.fetch(Employee.self, from: "Employee", where: "department == \(7)", sort: ["name"])
-            .collect()
-        for try await employee in broker.fetch(Employee.self, from: "Employee") {  // all of one moment
+        let members = broker.objects(Employee.self, from: "Employee", where: "department == \(7)", sort: ["name"])
+        let team = try await members.collect()
+        for try await employee in broker.objects(Employee.self, from: "Employee") {  // all of one moment
             print(employee.name)
         }
         #expect(ada?.hiredAt != nil && team.map(\.id) == [1])
@@ -100,7 +100,7 @@ import Testing
     @Test func `the client runs in a service group`() async throws {
         let worker = Worker(path: path)
         let logger = Logger(label: "payroll")
-        let broker = BrokerClient(.unixSocket(path), configuration: .init(name: "payroll"), logger: logger)
+        let broker = RemoteBroker(.unixSocket(path), configuration: .init(name: "payroll"), logger: logger)
         let services = ServiceGroup(
             services: [broker, worker], gracefulShutdownSignals: [.sigterm], logger: logger)
         try await services.run()
@@ -119,7 +119,7 @@ import Testing
 
     @Test func `a script is short`() async throws {
         let employees = [Employee(id: 1, name: "Ada"), Employee(id: 2, name: "Grace")]
-        try await withBrokerClient(.unixSocket(path)) { broker in
+        try await withRemoteBroker(.unixSocket(path)) { broker in
             try await broker.process(employees, as: "Employee")
         }
         #expect(try count("Employee") == ["2"])
@@ -133,7 +133,7 @@ import Testing
         _ = try programs.startServer()
         let path = programs.path("broker.sock")
         let logger = Logger(label: "payroll")
-        let broker = BrokerClient(.unixSocket(path), configuration: .init(name: "payroll"), logger: logger)
+        let broker = RemoteBroker(.unixSocket(path), configuration: .init(name: "payroll"), logger: logger)
 
         let statistics = try await broker.statistics()
         print("\(statistics.jobs.inFlight) jobs in flight, the store is \(statistics.store.state)")
@@ -157,7 +157,7 @@ import Testing
 
     private let model = Programs.model
 
-    func importStaff(_ employees: [Employee], from file: String, by broker: some BrokerProtocol) async throws -> Int {
+    func importStaff(_ employees: [Employee], from file: String, by broker: some BrokerService) async throws -> Int {
         let completion = try await broker.process(employees, as: "Employee", id: JobID(file))
         return completion.changes["Employee"]?.inserted ?? 0
     }
@@ -168,7 +168,7 @@ import Testing
             let first = try await importStaff(employees, from: "staff.json", by: broker)
             let second = try await broker.process(employees, as: "Employee", id: "staff.json")
             #expect(first == 1 && second.isDuplicate)
-            let stored = try await broker.fetch(Employee.self, from: "Employee").collect()
+            let stored = try await broker.objects(Employee.self, from: "Employee").collect()
             #expect(stored.map(\.name) == ["Ada"])
         }
     }
@@ -196,18 +196,18 @@ import Testing
     @Test func `a store is opened with another configuration`() async throws {
         let programs = try Programs()
         let path = programs.path("staff.sqlite")
-        var configuration = EmbeddedBrokerConfiguration()
+        var configuration = EmbeddedBroker.Configuration()
         configuration.removedParts = .keep
         configuration.durability = .normal  // the last jobs may be lost with the machine's power
         let broker = try await EmbeddedBroker.open(
             store: .file(path), model: .json(model), configuration: configuration)
         try await broker.process([Employee(id: 1, name: "Ada")], as: "Employee")
-        await broker.stop()
+        await broker.close()
     }
 
     @Test func `a handler refuses a record`() async throws {
         var handlers = EmbeddedBroker.Handlers()
-        handlers.validate("Employee") { employee in
+        handlers.addValidator(for: "Employee") { employee in
             if try employee.decode(Employee.self).name.isEmpty { throw Unnamed() }
         }
         try await withTemporaryBroker(model: .json(model), handlers: handlers) { broker in

@@ -13,12 +13,12 @@ import Foundation
         let arguments = CommandLine.arguments.dropFirst()
         guard arguments.count >= 3 else { fatalError("usage: BatchImporter SOCKET ENTITY FILE...") }
         let (socket, entity) = (arguments[1], arguments[2])
-        try await withBrokerClient(.unixSocket(socket), configuration: .init(name: "importer")) { broker in
+        try await withRemoteBroker(.unixSocket(socket), configuration: .init(name: "importer")) { broker in
             for file in arguments.dropFirst(2) { try await importFile(file, as: entity, by: broker) }
         }
     }
 
-    static func importFile(_ file: String, as entity: String, by broker: some BrokerProtocol) async throws {
+    static func importFile(_ file: String, as entity: String, by broker: some BrokerService) async throws {
         let url = URL(filePath: file)
         var unanswered: [(batch: Batch, job: SubmittedJob)] = []
         var report = Report()

@@ -13,7 +13,7 @@ import Foundation
         let arguments = CommandLine.arguments
         guard arguments.count == 3 else { fatalError("usage: Follower SOCKET FILE") }
         let file = URL(filePath: arguments[2])
-        try await withBrokerClient(.unixSocket(arguments[1]), configuration: .init(name: "follower")) { broker in
+        try await withRemoteBroker(.unixSocket(arguments[1]), configuration: .init(name: "follower")) { broker in
             while true {
                 do {
                     try await follow(broker, keeping: file)
@@ -28,7 +28,7 @@ import Foundation
         }
     }
 
-    static func follow(_ broker: some BrokerProtocol, keeping file: URL) async throws {
+    static func follow(_ broker: some BrokerService, keeping file: URL) async throws {
         var index = try NameIndex(file)
         for try await commit in broker.commits(of: ["Employee"], after: index.position) {
             if index.position == nil {
@@ -62,12 +62,12 @@ struct NameIndex: Codable {
 
     func write(to file: URL) throws { try JSONEncoder().encode(self).write(to: file, options: .atomic) }
 
-    mutating func replaceAll(by broker: some BrokerProtocol) async throws {
+    mutating func replaceAll(by broker: some BrokerService) async throws {
         names = [:]
-        for try await employee in broker.fetch(Employee.self, from: "Employee") { names[employee.id] = employee.name }
+        for try await employee in broker.objects(Employee.self, from: "Employee") { names[employee.id] = employee.name }
     }
 
-    mutating func apply(_ commit: Commit, by broker: some BrokerProtocol) async throws {
+    mutating func apply(_ commit: Commit, by broker: some BrokerService) async throws {
         // A job that changed very many objects has no keys.
         guard commit.keys != nil else { return try await replaceAll(by: broker) }
         let keys = try commit.keys(of: "Employee", as: Int.self)
@@ -76,7 +76,7 @@ struct NameIndex: Codable {
         for start in stride(from: 0, to: changed.count, by: 500) {
             let part = Array(changed[start..<min(start + 500, changed.count)])
             // An object that was deleted since then is not found, and a later commit says so.
-            for try await employee in broker.fetch(Employee.self, from: "Employee", where: "id IN \(part)") {
+            for try await employee in broker.objects(Employee.self, from: "Employee", where: "id IN \(part)") {
                 names[employee.id] = employee.name
             }
         }

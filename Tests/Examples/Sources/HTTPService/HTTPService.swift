@@ -16,7 +16,7 @@ import Synchronization
         let environment = ProcessInfo.processInfo.environment
         let logger = Logger(label: "service")
         let socket = environment["BROKER_SOCKET"] ?? "/run/broker/broker.sock"
-        let broker = BrokerClient(.unixSocket(socket), configuration: .init(name: "service"), logger: logger)
+        let broker = RemoteBroker(.unixSocket(socket), configuration: .init(name: "service"), logger: logger)
         let health = ConnectionHealth(broker)
         let port = environment["PORT"].flatMap(Int.init) ?? 8080
         let app = Application(
@@ -28,8 +28,8 @@ import Synchronization
         try await services.run()
     }
 
-    /// - Parameter broker: a `BrokerClient`, or an `EmbeddedBroker` in a test.
-    static func router(_ broker: some BrokerProtocol, _ health: ConnectionHealth) -> Router<BasicRequestContext> {
+    /// - Parameter broker: a `RemoteBroker`, or an `EmbeddedBroker` in a test.
+    static func router(_ broker: some BrokerService, _ health: ConnectionHealth) -> Router<BasicRequestContext> {
         let router = Router()
         router.add(middleware: BrokerErrors())
         router.post("import/:entity") { request, context in
@@ -106,10 +106,10 @@ struct BrokerErrors<Context: RequestContext>: RouterMiddleware {
 
 /// The newest state of a client's connection.
 final class ConnectionHealth: Service {
-    private let broker: BrokerClient
+    private let broker: RemoteBroker
     private let current = Mutex(BrokerConnectionState.idle)
 
-    init(_ broker: BrokerClient) { self.broker = broker }
+    init(_ broker: RemoteBroker) { self.broker = broker }
 
     var state: BrokerConnectionState { current.withLock { $0 } }
 

@@ -5,8 +5,8 @@ import Hummingbird
 
 // A name that two of these libraries have would be ambiguous here, and this would not compile. It is no program.
 let typesOfBroker: [Any.Type] = [
-    AdminAction.self, AdminResult.self, Backup.self, BrokerAddress.self, BrokerClient.self,
-    BrokerClientConfiguration.self,
+    AdminAction.self, AdminResult.self, Backup.self, BrokerAddress.self, RemoteBroker.self,
+    RemoteBroker.Configuration.self,
     BrokerConnectionState.self, BrokerError.self, BrokerPredicate.self, Completion.self, FetchedValues<Int>.self,
     Job.self,
     JobID.self, Link<Int, Int>.self, ModelDescription.self, ModelMigration.self, Nullable<Int>.self, Query.self,

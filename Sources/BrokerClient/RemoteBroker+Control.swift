@@ -4,16 +4,16 @@ package import BrokerWire
 public import Logging
 internal import NIOCore
 
-extension BrokerClient {
-    /// Connects and waits for the server's welcome, for ``BrokerClientConfiguration/connectTimeout`` at most: for programs that are of
+extension RemoteBroker {
+    /// Connects and waits for the server's welcome, for ``RemoteBroker/Configuration/connectTimeout`` at most: for programs that are of
     /// no use without the server. A server that is not there yet is tried again until then.
     ///
     /// - Throws: ``/Broker/BrokerError`` with ``/Broker/BrokerError/Code/cannotConnect``, with the code of the server's refusal, or with
     ///   ``/Broker/BrokerError/Code/protocolViolation`` when the peer is no Broker.
     public static func connect(
-        to address: BrokerAddress, configuration: BrokerClientConfiguration = BrokerClientConfiguration(),
+        to address: BrokerAddress, configuration: RemoteBroker.Configuration = RemoteBroker.Configuration(),
         logger: Logger = Logger(label: "broker.client", factory: { _ in SwiftLogNoOpLogHandler() })
-    ) async throws -> BrokerClient {
+    ) async throws -> RemoteBroker {
         try await connect(to: address, configuration: configuration, logger: logger, nil)
     }
 
@@ -24,9 +24,9 @@ extension BrokerClient {
     ///   - dial: returns the descriptor of a connected stream socket, which the client then owns. Called for every
     ///     connection, on an event loop; must not block.
     package static func connect(
-        to name: String, configuration: BrokerClientConfiguration = BrokerClientConfiguration(),
+        to name: String, configuration: RemoteBroker.Configuration = RemoteBroker.Configuration(),
         dial: @escaping @Sendable () throws -> CInt
-    ) async throws -> BrokerClient {
+    ) async throws -> RemoteBroker {
         try await connect(
             to: .unixSocket(name), configuration: configuration,
             logger: Logger(label: "broker.client") { _ in
@@ -35,10 +35,10 @@ extension BrokerClient {
     }
 
     static func connect(
-        to address: BrokerAddress, configuration: BrokerClientConfiguration, logger: Logger,
+        to address: BrokerAddress, configuration: RemoteBroker.Configuration, logger: Logger,
         firstDelay: TimeAmount = Reconnection.firstDelay, _ dialing: Dialing?
-    ) async throws -> BrokerClient {
-        let client = BrokerClient(
+    ) async throws -> RemoteBroker {
+        let client = RemoteBroker(
             address, configuration: configuration, logger: logger, beginning: .atOnce, firstDelay: firstDelay, dialing)
         do {
             _ = try await client.driver.welcome.value()
@@ -53,24 +53,24 @@ extension BrokerClient {
 /// Runs code with a connected client, and closes it afterwards: for scripts.
 ///
 /// ```swift
-/// try await withBrokerClient(.unixSocket(path)) { broker in
+/// try await withRemoteBroker(.unixSocket(path)) { broker in
 ///     try await broker.process(employees, as: "Employee")
 /// }
 /// ```
 ///
-/// - Throws: as ``BrokerClient/connect(to:configuration:logger:)``, or what `body` throws.
-@discardableResult public func withBrokerClient<Value>(
-    _ address: BrokerAddress, configuration: BrokerClientConfiguration = BrokerClientConfiguration(),
+/// - Throws: as ``RemoteBroker/connect(to:configuration:logger:)``, or what `body` throws.
+@discardableResult public func withRemoteBroker<Value>(
+    _ address: BrokerAddress, configuration: RemoteBroker.Configuration = RemoteBroker.Configuration(),
     logger: Logger = Logger(label: "broker.client", factory: { _ in SwiftLogNoOpLogHandler() }),
-    isolation: isolated (any Actor)? = #isolation, _ body: (BrokerClient) async throws -> Value
+    isolation: isolated (any Actor)? = #isolation, _ body: (RemoteBroker) async throws -> Value
 ) async throws -> Value {
-    let client = try await BrokerClient.connect(to: address, configuration: configuration, logger: logger)
+    let client = try await RemoteBroker.connect(to: address, configuration: configuration, logger: logger)
     defer { client.close() }
     return try await body(client)
 }
 
 // Questions, and administration of the server.
-extension BrokerClient {
+extension RemoteBroker {
     public func fetch(_ query: Query) async throws -> QueryResult {
         // On the other connection, the server would not wait for them.
         try await jobs.waitForUnanswered()
@@ -97,7 +97,7 @@ extension BrokerClient {
 
     /// Returns when the server has answered.
     ///
-    /// - Parameter timeout: see `BrokerProtocol`.
+    /// - Parameter timeout: see `BrokerService`.
     public func ping(timeout: Duration? = nil) async throws {
         try await withTimeout(timeout) { try await self.ping() }
     }
@@ -109,7 +109,7 @@ extension BrokerClient {
 
     /// The server's description of itself, from the newest connection; connects if there was none yet.
     ///
-    /// - Parameter timeout: see `BrokerProtocol`.
+    /// - Parameter timeout: see `BrokerService`.
     /// - Throws: ``/Broker/BrokerError``
     public func serverInformation(timeout: Duration? = nil) async throws -> ServerInformation {
         if let server = driver.server { return server }
@@ -181,7 +181,7 @@ extension BrokerClient {
     ///   - keeping: instead, the only parts that are kept, as the changes name them: `Entity`, `Entity.attribute`.
     ///   - dropping: instead, the only parts that are dropped.
     ///   - dryRun: nothing is changed, and refused changes are returned, too.
-    ///   - timeout: see `BrokerProtocol`.
+    ///   - timeout: see `BrokerService`.
     /// - Throws: ``/Broker/BrokerError``; with ``/Broker/BrokerError/Code/storeUnavailable`` and every difference when a change is
     ///   refused; with ``/Broker/BrokerError/Code/unsupportedMessage`` by a server that does not know the action. With
     ///   ``/Broker/BrokerError/Code/connectionLost`` and ``/Broker/BrokerError/Code/outcomeUnknown`` it may have been done.
@@ -276,9 +276,9 @@ extension ServerEnvelope {
     fileprivate var text: [UInt8] { withExtendedLifetime(document) { Array(document.text.bytes) } }
 }
 
-extension BrokerClient {
+extension RemoteBroker {
     /// Follows the committed jobs that change objects; see
-    /// ``/Broker/BrokerProtocol/commits(of:after:reply:)``.
+    /// ``/Broker/BrokerService/commits(of:after:reply:)``.
     ///
     /// Each iteration has a connection of its own, which ends with it. When it is lost, another one goes on after the newest commit
     /// that was delivered.
@@ -291,7 +291,7 @@ extension BrokerClient {
 
     /// One iteration over the commits.
     private actor ClientFeed {
-        private let client: BrokerClient
+        private let client: RemoteBroker
         /// Its `after` is the newest sequence that was delivered.
         private var query: CommitQuery
         private var connection: StreamConnection?
@@ -304,7 +304,7 @@ extension BrokerClient {
         private static let firstDelay = Duration.milliseconds(10)
         private static let longestDelay = Duration.milliseconds(250)
 
-        init(client: BrokerClient, query: CommitQuery) {
+        init(client: RemoteBroker, query: CommitQuery) {
             self.client = client
             self.query = query
         }
@@ -370,7 +370,7 @@ extension BrokerClient {
     }
 }
 
-extension BrokerClient {
+extension RemoteBroker {
     /// It was closed, or a shutdown has begun.
     fileprivate var isEnded: Bool { driver.isClosed || driver.isDraining }
 }

@@ -10,7 +10,7 @@ internal import Tracing
 /// A client of a Broker server, which connects, and connects again, by itself. Any task may call it at any time.
 ///
 /// ```swift
-/// let broker = BrokerClient(.unixSocket(path))
+/// let broker = RemoteBroker(.unixSocket(path))
 /// try await broker.process(employees, as: "Employee")
 /// ```
 ///
@@ -20,11 +20,11 @@ internal import Tracing
 /// Jobs of more than 1 MiB as they are sent, compressed, go over a second connection, which begins with the first of them: the others
 /// do not wait for their frames. So jobs that are sent at once may take effect in any order; jobs of a task that waits for each,
 /// with ``process(_:)`` or with ``submit(_:)``, take effect in its order.
-public final class BrokerClient: BrokerProtocol {
+public final class RemoteBroker: BrokerService {
     /// The connection for all but large jobs.
     let driver: SessionDriver
     let jobs: LargeJobs
-    let configuration: BrokerClientConfiguration
+    let configuration: RemoteBroker.Configuration
     let observation: JobObservation
     private let ids = JobIDs()
     private let nextNumber = Atomic(0)
@@ -32,7 +32,7 @@ public final class BrokerClient: BrokerProtocol {
     /// - Parameters:
     ///   - logger: receives what an operator should know: lost connections, what is sent again, a server that is busy.
     public convenience init(
-        _ address: BrokerAddress, configuration: BrokerClientConfiguration = BrokerClientConfiguration(),
+        _ address: BrokerAddress, configuration: RemoteBroker.Configuration = RemoteBroker.Configuration(),
         logger: Logger = Logger(label: "broker.client", factory: { _ in SwiftLogNoOpLogHandler() })
     ) {
         self.init(address, configuration: configuration, logger: logger, beginning: .whenNeeded)
@@ -42,7 +42,7 @@ public final class BrokerClient: BrokerProtocol {
     ///   - dialing: makes the connections; nil for the address.
     ///   - tracer: nil for the one that was bootstrapped.
     init(
-        _ address: BrokerAddress, configuration: BrokerClientConfiguration, logger: Logger,
+        _ address: BrokerAddress, configuration: RemoteBroker.Configuration, logger: Logger,
         beginning: Session.Beginning, firstDelay: TimeAmount = Reconnection.firstDelay, _ dialing: Dialing? = nil,
         tracer: (any Tracer)? = nil
     ) {
@@ -168,14 +168,14 @@ public final class BrokerClient: BrokerProtocol {
         return (id, try driver.encoders.encode(try job.content(id: id, wantsAcceptance: wantsAcceptance)))
     }
 
-    public func await(_ id: JobID) async throws -> Completion { try await self.await(id, after: nil) }
+    public func completion(of id: JobID) async throws -> Completion { try await self.completion(of: id, after: nil) }
 
-    /// The outcome of a job by its id, from a server that shares its log with others: as ``await(_:)`` when the server has applied
+    /// The outcome of a job by its id, from a server that shares its log with others: as ``completion(of:)`` when the server has applied
     /// everything up to a sequence.
     ///
     /// - Parameter sequence: of the job, as another server has given it.
     /// - Throws: also ``/Broker/BrokerError/Code/notYet`` when the server has not applied it within ten seconds.
-    public func await(_ id: JobID, after sequence: Int64?) async throws -> Completion {
+    public func completion(of id: JobID, after sequence: Int64?) async throws -> Completion {
         _ = try id.checked()
         let answer = try await request(
             "await", on: jobs.driver(of: id), orOnCancellation: BrokerError.waitCancelled(id)
@@ -239,10 +239,10 @@ public final class BrokerClient: BrokerProtocol {
 public import ServiceLifecycle
 
 /// With the package trait `ServiceLifecycle`.
-extension BrokerClient: Service {}
+extension RemoteBroker: Service {}
 #endif
 
-extension BrokerClient {
+extension RemoteBroker {
     /// The state of the connection, and how it changes: the current state comes first. It ends when the client is closed. A reader
     /// that is slow misses states, but never the newest.
     public var connectionStates: AsyncStream<BrokerConnectionState> { driver.states.read() }
@@ -250,11 +250,11 @@ extension BrokerClient {
     /// Connects, and keeps the client until the task is cancelled or a graceful shutdown begins; then closes it.
     ///
     /// While it runs, the client connects to a server that starts later, and connects again after each loss, whether calls wait
-    /// or not. A call waits for the connection as long as ``BrokerClientConfiguration/reconnectDeadline``.
+    /// or not. A call waits for the connection as long as ``RemoteBroker/Configuration/reconnectDeadline``.
     ///
     /// A graceful shutdown (with the trait `ServiceLifecycle`, in a `ServiceGroup`) takes no further calls, ends the iterations over
     /// ``commits(for:)``, and finishes what is unanswered and the iterations over ``results(of:)`` that have begun, at most for
-    /// ``BrokerClientConfiguration/shutdownTimeout``. Cancelling the task closes the client at once: jobs that were sent and are
+    /// ``RemoteBroker/Configuration/shutdownTimeout``. Cancelling the task closes the client at once: jobs that were sent and are
     /// unanswered end with ``/Broker/BrokerError/Code/outcomeUnknown``.
     public func run() async {
         driver.stayConnected()
@@ -287,7 +287,7 @@ extension BrokerClient {
     }
 }
 
-extension BrokerClient {
+extension RemoteBroker {
     /// Fetches any number of objects, in answers of which all are of one moment. They see every job that was completed before.
     ///
     /// Each iteration has a connection of its own, which ends with it. A reader that is too slow gets
@@ -301,12 +301,12 @@ extension BrokerClient {
 
     /// One iteration over the answers to a query.
     private actor FetchStream {
-        private let client: BrokerClient
+        private let client: RemoteBroker
         private let query: Query
         private var connection: StreamConnection?
         private var isAtEnd = false
 
-        init(client: BrokerClient, query: Query) {
+        init(client: RemoteBroker, query: Query) {
             self.client = client
             self.query = query
         }

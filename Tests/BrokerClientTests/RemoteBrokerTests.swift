@@ -14,7 +14,7 @@ import Testing
 
     @Test func `a first connection waits for a server that is not there yet`() async throws {
         let path = FakeServer.freePath()
-        let client = Task { try await BrokerClient.connect(to: .unixSocket(path)) }
+        let client = Task { try await RemoteBroker.connect(to: .unixSocket(path)) }
         var server = try await FakeServer(path: path)
         _ = try await server.greet()
         try await client.value.close()
@@ -23,19 +23,19 @@ import Testing
 
     @Test func `a missing socket is reported after the time to connect`() async {
         let path = FakeServer.freePath()
-        var options = BrokerClientConfiguration()
+        var options = RemoteBroker.Configuration()
         options.connectTimeout = .milliseconds(60)
         let limited = options
         await #expect(
             throws: BrokerError.cannotConnect(
                 path: path, reason: "there is no such socket; start brokerd, or check the path")
-        ) { _ = try await BrokerClient.connect(to: .unixSocket(path), configuration: limited) }
+        ) { _ = try await RemoteBroker.connect(to: .unixSocket(path), configuration: limited) }
     }
 
     @Test func `a server that refuses the client is reported with its error`() async throws {
         var server = try await FakeServer()
         let path = server.path
-        async let client = BrokerClient.connect(to: .unixSocket(path))
+        async let client = RemoteBroker.connect(to: .unixSocket(path))
         let connection = try await server.accept()
         try await connection.send(#"{"type":"error","error":{"code":"unauthorized","message":"not you"}}"#)
         do {
@@ -50,7 +50,7 @@ import Testing
     @Test func `a peer that is not Broker is a protocol violation`() async throws {
         var server = try await FakeServer()
         let path = server.path
-        async let client = BrokerClient.connect(to: .unixSocket(path))
+        async let client = RemoteBroker.connect(to: .unixSocket(path))
         var connection = try await server.accept()
         try await connection.send(bytes: Array("220 ready\r\n".utf8))
         do {
@@ -111,7 +111,7 @@ import Testing
         var connection = opened
         var ids: Set<JobID> = []
         for _ in 0..<3 {
-            _ = try await client.enqueue(.process(json: record, as: "E"))
+            _ = try await client.enqueue(Job(.process(json: record, as: "E")))
             ids.insert(try await connection.nextMembers().id)
         }
         #expect(ids.count == 3)
@@ -125,7 +125,7 @@ import Testing
         let (client, opened) = try await server.connect()
         var connection = opened
         let record = record
-        async let submitted = client.submit(.process(json: record, as: "E"))
+        async let submitted = client.submit(Job(.process(json: record, as: "E")))
         let message = try await connection.next()
         #expect(message.contains(#""notify":["accepted","completed"]"#))
         let id = try #require(message.split(separator: "\"").dropFirst(3).first).description
@@ -166,7 +166,7 @@ import Testing
         var server = try await FakeServer()
         let (client, opened) = try await server.connect()
         var connection = opened
-        let first = try await client.enqueue(.process(json: record, as: "E"))
+        let first = try await client.enqueue(Job(.process(json: record, as: "E")))
         _ = try await connection.next()
         try await connection.send(#"{"type":"error","error":{"code":"contentTooLarge","message":"m"}}"#)
         do {
@@ -177,7 +177,7 @@ import Testing
             #expect((error as? BrokerError)?.fault?.code.rawValue == "contentTooLarge")
         }
         await connection.closed()
-        let second = try await client.enqueue(.process(json: record, as: "E"))
+        let second = try await client.enqueue(Job(.process(json: record, as: "E")))
         connection = try await server.greet()
         let id = try await connection.nextMembers().id
         #expect(id == second.id)
@@ -192,7 +192,7 @@ import Testing
         let (client, opened) = try await server.connect()
         var connection = opened
         var jobs: [SubmittedJob] = []
-        for _ in 0..<5 { jobs.append(try await client.enqueue(.process(json: record, as: "E"))) }
+        for _ in 0..<5 { jobs.append(try await client.enqueue(Job(.process(json: record, as: "E")))) }
         var sent: [String] = []
         for _ in 0..<5 { sent.append(try await connection.next()) }
         try await connection.complete(jobs[1].id)
@@ -218,14 +218,14 @@ import Testing
 
     @Test func `a full window makes the next job wait for an answer`() async throws {
         var server = try await FakeServer()
-        var options = BrokerClientConfiguration()
+        var options = RemoteBroker.Configuration()
         options.maximumJobsInFlight = 2
         let (client, opened) = try await server.connect(options: options)
         var connection = opened
         let record = record
-        let first = try await client.enqueue(.process(json: record, as: "E"))
-        let second = try await client.enqueue(.process(json: record, as: "E"))
-        let third = Task { try await client.enqueue(.process(json: record, as: "E")) }
+        let first = try await client.enqueue(Job(.process(json: record, as: "E")))
+        let second = try await client.enqueue(Job(.process(json: record, as: "E")))
+        let third = Task { try await client.enqueue(Job(.process(json: record, as: "E"))) }
         #expect(try await connection.nextMembers().id == first.id)
         #expect(try await connection.nextMembers().id == second.id)
         // A request passes the window: when it is answered, the third job still has not come.
@@ -248,7 +248,7 @@ import Testing
         let modelTag = try await connection.nextMembers().tag
         async let pong: Void = client.ping()
         let pongTag = try await connection.nextMembers().tag
-        async let outcome = client.await("old")
+        async let outcome = client.completion(of: "old")
         let awaited = try await connection.nextMembers()
         #expect(awaited.id == "old")
         try await connection.send(
@@ -258,7 +258,7 @@ import Testing
         #expect(try await model.json.description == #"{"entities":{}}"#)
         try await pong
         #expect(try await outcome.sequence == 2)
-        async let unknown = client.await("never")
+        async let unknown = client.completion(of: "never")
         let tag = try await connection.nextMembers().tag
         try await connection.send(#"{"type":"error","tag":\#(tag),"error":{"code":"unknownJob","message":"m"}}"#)
         do {
@@ -277,7 +277,7 @@ import Testing
         var connection = opened
         var generator = SystemRandomNumberGenerator()
         let keys = (0..<100_000).map { _ in String(UInt32.random(in: 0...UInt32.max, using: &generator)) }
-        let job = try await client.enqueue(.process(json: record, as: "E"))
+        let job = try await client.enqueue(Job(.process(json: record, as: "E")))
         _ = try await connection.next()
         var encoder = FrameEncoder()
         let list = "[" + keys.joined(separator: ",") + "]"
@@ -293,11 +293,11 @@ import Testing
 
     @Test func `after closing, only the outcome of a job that was sent is unknown`() async throws {
         var server = try await FakeServer()
-        var options = BrokerClientConfiguration(name: "tests")
+        var options = RemoteBroker.Configuration(name: "tests")
         options.maximumJobsInFlight = 1
         let (client, opened) = try await server.connect(options: options)
         var connection = opened
-        let sent = try await client.enqueue(.process(json: record, as: "E"))
+        let sent = try await client.enqueue(Job(.process(json: record, as: "E")))
         _ = try await connection.next()
         let record = record
         let waiting = Task { try await client.process(json: record, as: "E") }
@@ -344,7 +344,7 @@ import Testing
         var server = try await FakeServer()
         let (client, opened) = try await server.connect()
         var connection = opened
-        let job = try await client.enqueue(.process(json: record, as: "E"))
+        let job = try await client.enqueue(Job(.process(json: record, as: "E")))
         _ = try await connection.next()
         try await connection.send(
             #"""
@@ -450,10 +450,10 @@ struct FakeServer: ~Copyable {
 
     /// A client of this server, and its connection.
     mutating func connect(
-        options: BrokerClientConfiguration = .init(name: "tests")
-    ) async throws -> (BrokerClient, FakeConnection) {
+        options: RemoteBroker.Configuration = .init(name: "tests")
+    ) async throws -> (RemoteBroker, FakeConnection) {
         let path = path
-        async let client = BrokerClient.connect(
+        async let client = RemoteBroker.connect(
             to: .unixSocket(path), configuration: options, logger: .silent, firstDelay: .milliseconds(1), nil)
         let connection = try await greet()
         return (try await client, connection)
@@ -574,7 +574,7 @@ private final class FakeHandler: ChannelInboundHandler {
     }
 }
 
-extension BrokerClient {
+extension RemoteBroker {
     /// Jobs in flight, and those that wait for room.
     var unansweredJobCount: Int { driver.unansweredJobCount + (jobs.driver?.unansweredJobCount ?? 0) }
 

@@ -4,9 +4,9 @@ internal import Synchronization
 /// runs with either.
 ///
 /// ```swift
-/// func importStaff(_ broker: some BrokerProtocol) async throws {
+/// func importStaff(_ broker: some BrokerService) async throws {
 ///     try await broker.process(employees, as: "Employee", id: "load-7")
-///     for try await employee in broker.fetch(Employee.self, from: "Employee", where: "age > \(40)") {
+///     for try await employee in broker.objects(Employee.self, from: "Employee", where: "age > \(40)") {
 ///         print(employee)
 ///     }
 /// }
@@ -19,7 +19,7 @@ internal import Synchronization
 /// - ``process(_:)``, and ``submit(_:)`` until it returns: the job is cancelled. When its merge has begun (for `submit`, when it
 ///   has been accepted) it is too late, and the call ends as if its task were not cancelled. When the acceptance and the
 ///   cancellation cross, `submit` returns, and the completion is ``BrokerError/Code/cancelled``.
-/// - ``SubmittedJob/completion`` and ``await(_:)`` only wait. They end with ``BrokerError/Code/outcomeUnknown``; the job goes on,
+/// - ``SubmittedJob/completion`` and ``completion(of:)`` only wait. They end with ``BrokerError/Code/outcomeUnknown``; the job goes on,
 ///   and ``cancel(_:)`` cancels it.
 /// - Fetches and other questions end with `CancellationError`.
 /// - ``cancel(_:)``, ``administer(_:)`` and ``backUp(to:replacing:)``: when the request was made, the call ends with
@@ -30,7 +30,7 @@ internal import Synchronization
 /// it throws ``BrokerError/Code/outcomeUnknown`` with ``BrokerError/Code/timedOut`` as its `cause`. The latter also happens when
 /// a server does not answer the cancellation of a job within two seconds. Of a sequence, `timeout` is the maximum time of each
 /// `next()`, the first one among them.
-public protocol BrokerProtocol: Sendable {
+public protocol BrokerService: Sendable {
     /// Applies a job and waits until it is committed.
     ///
     /// - Throws: ``BrokerError`` with the code of the fault when the job was refused or failed.
@@ -45,7 +45,7 @@ public protocol BrokerProtocol: Sendable {
     ///
     /// - Throws: ``BrokerError`` as the job failed; with ``BrokerError/Code/unknownJob``; or with
     ///   ``BrokerError/Code/outcomeUnknown`` when the task is cancelled.
-    func await(_ id: JobID) async throws -> Completion
+    func completion(of id: JobID) async throws -> Completion
 
     /// Cancels the jobs of that id: they fail with ``BrokerError/Code/cancelled`` and have no effect. Either all jobs of that id
     /// that have not ended are cancelled, or none is.
@@ -93,6 +93,9 @@ public protocol BrokerProtocol: Sendable {
     /// - Throws: ``BrokerError``. There is no copy then, except that with ``BrokerError/Code/connectionLost`` and with
     ///   ``BrokerError/Code/outcomeUnknown`` a server may have finished it.
     func backUp(to file: String, replacing: Bool) async throws -> Backup
+
+    /// Ends the connections of a client, or finishes the admitted jobs of an embedded broker and closes its store. Later calls fail.
+    func close() async
 }
 
 /// An administrative action.
@@ -171,8 +174,8 @@ public struct SubmittedJob: Sendable {
     }
 }
 
-// The calls of the protocol within a time. See ``BrokerProtocol`` for what a `timeout` means.
-extension BrokerProtocol {
+// The calls of the protocol within a time. See ``BrokerService`` for what a `timeout` means.
+extension BrokerService {
     /// Applies a job and waits until it is committed, within a time.
     ///
     /// - Throws: ``BrokerError``; with ``BrokerError/Code/timedOut`` when the time is over and the job has no effect.
@@ -190,8 +193,8 @@ extension BrokerProtocol {
     /// The outcome of a job by its id, within a time.
     ///
     /// - Throws: ``BrokerError``; with ``BrokerError/Code/outcomeUnknown`` when the time is over: the job goes on.
-    public func await(_ id: JobID, timeout: Duration?) async throws -> Completion {
-        try await withTimeout(timeout, job: id) { try await self.await(id) }
+    public func completion(of id: JobID, timeout: Duration?) async throws -> Completion {
+        try await withTimeout(timeout, job: id) { try await self.completion(of: id) }
     }
 
     /// Cancels the jobs of that id, within a time.
@@ -251,7 +254,7 @@ extension BrokerProtocol {
     }
 }
 
-extension BrokerProtocol {
+extension BrokerService {
     /// Fetches the first object that matches as a value; nil when there is none.
     ///
     /// - Parameters:
@@ -264,12 +267,8 @@ extension BrokerProtocol {
         sort: [String] = [], include: [String] = [], names: Query.Names = .remote, dates: Query.Dates = .iso8601,
         timeout: Duration? = nil
     ) async throws -> Value? {
-        var query = Query(entity, where: predicate)
-        query.sort = sort
-        query.include = include
-        query.names = names
-        query.dates = dates
-        query.form = .object
+        let query = Query(
+            entity, where: predicate, sort: sort, include: include, names: names, dates: dates, form: .object)
         return try await fetch(query, timeout: timeout).decode(Value?.self)
     }
 
@@ -282,12 +281,8 @@ extension BrokerProtocol {
         names: Query.Names = .remote, dates: Query.Dates = .iso8601,
         timeout: Duration? = nil
     ) async throws -> Value? {
-        var query = Query(entity)
-        query.object = try RawJSON(value: key)
-        query.include = include
-        query.names = names
-        query.dates = dates
-        query.form = .object
+        let query = Query(
+            entity, key: try RawJSON(value: key), include: include, names: names, dates: dates, form: .object)
         return try await fetch(query, timeout: timeout).decode(Value?.self)
     }
 
@@ -300,12 +295,8 @@ extension BrokerProtocol {
         include: [String] = [], limit: Int? = nil, names: Query.Names = .remote, dates: Query.Dates = .iso8601,
         timeout: Duration? = nil
     ) async throws -> [String: Value] {
-        var query = Query(entity, where: predicate)
-        query.include = include
-        query.limit = limit
-        query.names = names
-        query.dates = dates
-        query.form = .dictionary
+        let query = Query(
+            entity, where: predicate, limit: limit, include: include, names: names, dates: dates, form: .dictionary)
         return try await fetch(query, timeout: timeout).decode()
     }
 
@@ -315,20 +306,16 @@ extension BrokerProtocol {
     public func fetchCount(
         of entity: String, where predicate: BrokerPredicate? = nil, timeout: Duration? = nil
     ) async throws -> Int {
-        var query = Query(entity, where: predicate)
-        query.form = .count
-        return try await fetch(query, timeout: timeout).decode()
+        try await fetch(Query(entity, where: predicate, form: .count), timeout: timeout).decode()
     }
-}
 
-extension BrokerProtocol {
-    /// Fetches objects as values, as many as there are, all of one moment.
+    /// The objects as values, as many as there are, all of one moment, read as they are iterated over.
     ///
     /// ```swift
-    /// for try await employee in broker.fetch(Employee.self, from: "Employee", where: "age > \(40)") {
+    /// for try await employee in broker.objects(Employee.self, from: "Employee", where: "age > \(40)") {
     ///     print(employee)
     /// }
-    /// let all = try await broker.fetch(Employee.self, from: "Employee").collect()
+    /// let all = try await broker.objects(Employee.self, from: "Employee").collect()
     /// ```
     ///
     /// - Parameters:
@@ -338,22 +325,18 @@ extension BrokerProtocol {
     ///   - limit: objects at most; nil for all.
     ///   - dates: the form of dates; a property of the type `Date` needs ``Query/Dates/iso8601``.
     ///   - timeout: the maximum time of each `next()` that waits for an answer.
-    public func fetch<Value: Decodable & Sendable>(
+    public func objects<Value: Decodable & Sendable>(
         _ type: Value.Type = Value.self, from entity: String, where predicate: BrokerPredicate? = nil,
         sort: [String] = [], include: [String] = [], limit: Int? = nil, names: Query.Names = .remote,
         dates: Query.Dates = .iso8601, timeout: Duration? = nil
     ) -> FetchedValues<Value> {
-        var query = Query(entity, where: predicate)
-        query.sort = sort
-        query.include = include
-        query.limit = limit
-        query.names = names
-        query.dates = dates
-        return FetchedValues { [query] in results(of: query, timeout: timeout) }
+        let query = Query(
+            entity, where: predicate, sort: sort, limit: limit, include: include, names: names, dates: dates)
+        return FetchedValues { results(of: query, timeout: timeout) }
     }
 }
 
-extension BrokerProtocol {
+extension BrokerService {
     /// Follows the committed jobs that change objects of some entities, for a cache, a search index or a copy of them.
     ///
     /// ```swift
@@ -390,8 +373,8 @@ extension BrokerProtocol {
 }
 
 // One operation each; several in one job are a ``Job`` of several. `id`, `onInvalid`, `unknownKeys` and `reply` are those of the
-// ``Job``; see ``BrokerProtocol`` for `timeout`.
-extension BrokerProtocol {
+// ``Job``; see ``BrokerService`` for `timeout`.
+extension BrokerService {
     /// Finds or creates objects of `entity` from a record or an array of records, and waits until that is committed.
     ///
     /// A member that is nil is not in the record, so the column stays as it is; see ``Nullable`` and ``RawJSON/Nulls``.
@@ -403,10 +386,9 @@ extension BrokerProtocol {
         unknownKeys: Job.UnknownKeys? = nil, reply: Job.Reply = .summary, nulls: RawJSON.Nulls = .omitted,
         timeout: Duration? = nil
     ) async throws -> Completion {
-        try await process(
-            .process(
-                records, as: entity, id: id, onInvalid: onInvalid, unknownKeys: unknownKeys, reply: reply, nulls: nulls),
-            timeout: timeout)
+        let operation = try Job.Operation.process(records, as: entity, nulls: nulls)
+        return try await process(
+            Job(operation, id: id, onInvalid: onInvalid, unknownKeys: unknownKeys, reply: reply), timeout: timeout)
     }
 
     /// Finds or creates objects of `entity` from JSON text: a record, or an array of records.
@@ -416,61 +398,61 @@ extension BrokerProtocol {
         json: some JSONTextSource, as entity: String, id: JobID? = nil, onInvalid: Job.OnInvalid = .fail,
         unknownKeys: Job.UnknownKeys? = nil, reply: Job.Reply = .summary, timeout: Duration? = nil
     ) async throws -> Completion {
-        try await process(
-            .process(json: json, as: entity, id: id, onInvalid: onInvalid, unknownKeys: unknownKeys, reply: reply),
-            timeout: timeout)
-    }
-
-    /// Fills one object, which must exist, from JSON text; else as
-    /// ``process(_:as:object:id:onInvalid:unknownKeys:reply:nulls:timeout:)``.
-    @discardableResult public func process(
-        json: some JSONTextSource, as entity: String, object key: some Encodable, id: JobID? = nil,
-        onInvalid: Job.OnInvalid = .fail, unknownKeys: Job.UnknownKeys? = nil, reply: Job.Reply = .summary,
-        timeout: Duration? = nil
-    ) async throws -> Completion {
-        try await process(
-            .process(
-                json: json, as: entity, object: key, id: id, onInvalid: onInvalid, unknownKeys: unknownKeys,
-                reply: reply), timeout: timeout)
+        let operation = Job.Operation.process(json: json, as: entity)
+        return try await process(
+            Job(operation, id: id, onInvalid: onInvalid, unknownKeys: unknownKeys, reply: reply), timeout: timeout)
     }
 
     /// Fills one object, which must exist. A record that has another identity renames it, and what refers to it follows.
     ///
+    /// ```swift
+    /// try await broker.update("Employee", key: 3, with: Employee(id: 3, name: "Ada King"))
+    /// ```
+    ///
     /// - Parameter key: the value of the object's identity; of a compound one a value with a member for each of its
     ///   attributes; where objects may lack an identity, the `_pk`.
     /// - Throws: ``BrokerError``; with ``BrokerError/Code/objectNotFound`` when there is no such object.
-    @discardableResult public func process(
-        _ record: some Encodable, as entity: String, object key: some Encodable, id: JobID? = nil,
+    @discardableResult public func update(
+        _ entity: String, key: some Encodable, with record: some Encodable, id: JobID? = nil,
         onInvalid: Job.OnInvalid = .fail, unknownKeys: Job.UnknownKeys? = nil, reply: Job.Reply = .summary,
         nulls: RawJSON.Nulls = .omitted, timeout: Duration? = nil
     ) async throws -> Completion {
-        try await process(
-            .process(
-                record, as: entity, object: key, id: id, onInvalid: onInvalid, unknownKeys: unknownKeys, reply: reply,
-                nulls: nulls),
-            timeout: timeout)
+        let operation = try Job.Operation.update(entity, key: key, with: record, nulls: nulls)
+        return try await process(
+            Job(operation, id: id, onInvalid: onInvalid, unknownKeys: unknownKeys, reply: reply), timeout: timeout)
+    }
+
+    /// Fills one object, which must exist, from JSON text; else as
+    /// ``update(_:key:with:id:onInvalid:unknownKeys:reply:nulls:timeout:)``.
+    @discardableResult public func update(
+        _ entity: String, key: some Encodable, json: some JSONTextSource, id: JobID? = nil,
+        onInvalid: Job.OnInvalid = .fail, unknownKeys: Job.UnknownKeys? = nil, reply: Job.Reply = .summary,
+        timeout: Duration? = nil
+    ) async throws -> Completion {
+        let operation = try Job.Operation.update(entity, key: key, json: json)
+        return try await process(
+            Job(operation, id: id, onInvalid: onInvalid, unknownKeys: unknownKeys, reply: reply), timeout: timeout)
     }
 
     /// Gives a relationship of one object, which must exist, what a record would have there.
     ///
     /// ```swift
-    /// try await broker.relate("Employee", 3, "department", to: Department(id: 7, name: "R&D"))
-    /// try await broker.relate("Employee", 3, "tags", to: ["swift", "sql"])  // keys
+    /// try await broker.set("department", of: "Employee", key: 3, to: Department(id: 7, name: "R&D"))
+    /// try await broker.set("tags", of: "Employee", key: 3, to: ["swift", "sql"])  // keys
     /// ```
     ///
     /// - Parameters:
-    ///   - key: the object's, as in ``process(_:as:object:id:onInvalid:unknownKeys:reply:nulls:timeout:)``.
+    ///   - key: the object's, as in ``update(_:key:with:id:onInvalid:unknownKeys:reply:nulls:timeout:)``.
     ///   - value: an object or several, or bare keys; nil ends the link, or all links of a to-many. A `String` is a key.
     /// - Throws: ``BrokerError``; with ``BrokerError/Code/objectNotFound`` or ``BrokerError/Code/unknownRelationship``.
-    @discardableResult public func relate(
-        _ entity: String, _ key: some Encodable, _ relationship: String, to value: some Encodable, id: JobID? = nil,
+    @discardableResult public func set(
+        _ relationship: String, of entity: String, key: some Encodable, to value: some Encodable, id: JobID? = nil,
         onInvalid: Job.OnInvalid = .fail, unknownKeys: Job.UnknownKeys? = nil, reply: Job.Reply = .summary,
         timeout: Duration? = nil
     ) async throws -> Completion {
-        try await process(
-            .relate(
-                entity, key, relationship, to: value, id: id, onInvalid: onInvalid, unknownKeys: unknownKeys,
-                reply: reply), timeout: timeout)
+        let operation = try Job.Operation.set(relationship, of: entity, key: key, to: value)
+        return try await process(
+            Job(operation, id: id, onInvalid: onInvalid, unknownKeys: unknownKeys, reply: reply), timeout: timeout)
     }
 
     /// Processes records, then deletes the objects of `entity` that match the predicate (all of them without one) and
@@ -491,11 +473,9 @@ extension BrokerProtocol {
         unknownKeys: Job.UnknownKeys? = nil, reply: Job.Reply = .summary, nulls: RawJSON.Nulls = .omitted,
         timeout: Duration? = nil
     ) async throws -> Completion {
-        try await process(
-            .sync(
-                records, as: entity, where: predicate, actions: actions, id: id, onInvalid: onInvalid,
-                unknownKeys: unknownKeys, reply: reply,
-                nulls: nulls), timeout: timeout)
+        let operation = try Job.Operation.sync(records, as: entity, where: predicate, actions: actions, nulls: nulls)
+        return try await process(
+            Job(operation, id: id, onInvalid: onInvalid, unknownKeys: unknownKeys, reply: reply), timeout: timeout)
     }
 
     /// A sync from JSON text, an array; else as ``sync(_:as:where:actions:id:onInvalid:unknownKeys:reply:nulls:timeout:)``.
@@ -504,53 +484,53 @@ extension BrokerProtocol {
         actions: Set<Job.Operation.SyncAction> = .all, id: JobID? = nil, onInvalid: Job.OnInvalid = .fail,
         unknownKeys: Job.UnknownKeys? = nil, reply: Job.Reply = .summary, timeout: Duration? = nil
     ) async throws -> Completion {
-        try await process(
-            .sync(
-                json: json, as: entity, where: predicate, actions: actions, id: id, onInvalid: onInvalid,
-                unknownKeys: unknownKeys, reply: reply),
-            timeout: timeout)
+        let operation = Job.Operation.sync(json: json, as: entity, where: predicate, actions: actions)
+        return try await process(
+            Job(operation, id: id, onInvalid: onInvalid, unknownKeys: unknownKeys, reply: reply), timeout: timeout)
     }
 
-    /// Reads a whole payload that is a value; else as ``map(json:by:id:onInvalid:unknownKeys:reply:timeout:)``.
-    @discardableResult public func map(
+    /// Reads a whole payload that is a value; else as
+    /// ``processPayload(json:by:id:onInvalid:unknownKeys:reply:timeout:)``.
+    @discardableResult public func processPayload(
         _ payload: some Encodable, by reading: Job.Operation.Reading = .keyPaths, id: JobID? = nil,
         onInvalid: Job.OnInvalid = .fail, unknownKeys: Job.UnknownKeys? = nil, reply: Job.Reply = .summary,
         timeout: Duration? = nil
     ) async throws -> Completion {
-        try await process(
-            .map(payload, by: reading, id: id, onInvalid: onInvalid, unknownKeys: unknownKeys, reply: reply),
-            timeout: timeout)
+        let operation = try Job.Operation.processPayload(payload, by: reading)
+        return try await process(
+            Job(operation, id: id, onInvalid: onInvalid, unknownKeys: unknownKeys, reply: reply), timeout: timeout)
     }
 
     /// Reads a whole payload, as its server sent it: by a mapping of the model, by the routes for its resource path, or
     /// by the routes without a path.
     ///
     /// ```swift
-    /// try await broker.map(json: payload, by: .path("/articles/5"))
+    /// try await broker.processPayload(json: payload, by: .path("/articles/5"))
     /// ```
     ///
     /// - Throws: ``BrokerError``; with ``BrokerError/Code/unknownMapping``, with ``BrokerError/Code/unmappable`` when no route
     ///   fits, or with ``BrokerError/Code/remoteError`` and the payload's own text when a route says that it is an error.
-    @discardableResult public func map(
+    @discardableResult public func processPayload(
         json: some JSONTextSource, by reading: Job.Operation.Reading = .keyPaths, id: JobID? = nil,
         onInvalid: Job.OnInvalid = .fail, unknownKeys: Job.UnknownKeys? = nil, reply: Job.Reply = .summary,
         timeout: Duration? = nil
     ) async throws -> Completion {
-        try await process(
-            .map(json: json, by: reading, id: id, onInvalid: onInvalid, unknownKeys: unknownKeys, reply: reply),
-            timeout: timeout)
+        let operation = Job.Operation.processPayload(json: json, by: reading)
+        return try await process(
+            Job(operation, id: id, onInvalid: onInvalid, unknownKeys: unknownKeys, reply: reply), timeout: timeout)
     }
 
     /// Deletes objects by their keys, and further objects by the delete rules of their relationships. Keys without an
     /// object are counted in a warning.
     ///
-    /// - Parameter keys: as in ``process(_:as:object:id:onInvalid:unknownKeys:reply:nulls:timeout:)``.
+    /// - Parameter keys: as in ``update(_:key:with:id:onInvalid:unknownKeys:reply:nulls:timeout:)``.
     /// - Throws: ``BrokerError``; with ``BrokerError/Code/constraintViolation`` when a `deny` rule prevents the deletion.
     @discardableResult public func delete(
         _ entity: String, keys: [some Encodable], id: JobID? = nil, onInvalid: Job.OnInvalid = .fail,
         reply: Job.Reply = .summary, timeout: Duration? = nil
     ) async throws -> Completion {
-        try await process(.delete(entity, keys: keys, id: id, onInvalid: onInvalid, reply: reply), timeout: timeout)
+        let operation = try Job.Operation.delete(entity, keys: keys)
+        return try await process(Job(operation, id: id, onInvalid: onInvalid, reply: reply), timeout: timeout)
     }
 
     /// Deletes the objects that match, and further objects by the delete rules of their relationships.
@@ -565,8 +545,8 @@ extension BrokerProtocol {
         _ entity: String, where predicate: BrokerPredicate, id: JobID? = nil, onInvalid: Job.OnInvalid = .fail,
         reply: Job.Reply = .summary, timeout: Duration? = nil
     ) async throws -> Completion {
-        try await process(
-            .delete(entity, where: predicate, id: id, onInvalid: onInvalid, reply: reply), timeout: timeout)
+        let operation = Job.Operation.delete(entity, where: predicate)
+        return try await process(Job(operation, id: id, onInvalid: onInvalid, reply: reply), timeout: timeout)
     }
 }
 
