@@ -71,6 +71,9 @@ extension BrokerError {
         public var offset: Int?
         /// With ``Code/gone``: the feed can be read after this sequence, and no older one.
         public var oldest: Int64?
+        /// With ``Code/conflict``: the object as the operation found it, with its `_version`; null without one, and nil when it is
+        /// longer than 4 KiB.
+        public var object: RawJSON?
 
         public init(code: Code, message: String, path: String? = nil, entity: String? = nil, attribute: String? = nil) {
             self.code = code
@@ -94,6 +97,7 @@ extension BrokerError.Fault {
         column = error.count("column")
         offset = error.count("offset")
         oldest = error["oldest"]?.int64
+        object = error["object"].map { RawJSON($0.jsonText) }
     }
 }
 
@@ -274,6 +278,8 @@ extension BrokerError.Code {
     // Jobs and connections.
     public static let unknownJob = Self(rawValue: "unknownJob")
     public static let idConflict = Self(rawValue: "idConflict")
+    /// An object is not as the job ``Job/Operation/expectation`` says. Nothing was changed. ``BrokerError/Fault/object`` has it.
+    public static let conflict = Self(rawValue: "conflict")
     public static let tooLate = Self(rawValue: "tooLate")
     public static let busy = Self(rawValue: "busy")
     public static let draining = Self(rawValue: "draining")

@@ -91,7 +91,13 @@ extension Job.Operation {
     fileprivate func write(to writer: inout JSONWriter, _ place: JSONPlace) throws(BrokerError) {
         writer.member("op", word)
         if word != "map" { writer.member("entity", entity) }
+        try expectation?.write(to: &writer, place)
+        writer.member("links", links?.rawValue)
         switch action {
+        case .adjust(let increment, let append, let object):
+            try writer.member("object", object, in: place)
+            if let increment { try writer.member("increment", increment, in: place) }
+            if let append { try writer.member("append", append, in: place) }
         case .process(let json, let object):
             if let object { try writer.member("object", object, in: place) }
             try writer.member("json", json, in: place)
@@ -123,7 +129,7 @@ extension Job.Operation {
 
     private var word: String? {
         switch action {
-        case .process: nil
+        case .process, .adjust: nil
         case .relate: "relate"
         case .sync: "sync"
         case .map: "map"
@@ -135,7 +141,7 @@ extension Job.Operation {
     fileprivate var records: RawJSON? {
         switch action {
         case .process(let json, _), .relate(let json, _, _), .sync(let json, _, _, _), .map(let json, _): json
-        case .delete, .deleteMatching: nil
+        case .adjust, .delete, .deleteMatching: nil
         }
     }
 

@@ -1,7 +1,7 @@
 /// Operations that take effect together or not at all.
 public struct Job: Sendable, Hashable {
     /// Fields that earlier servers ignored, with the effect of a job that lacks them. `welcome` has their names.
-    package static let features = ["dryRun", "maximumDeletions", "bookmark"]
+    package static let features = ["dryRun", "maximumDeletions", "bookmark", "expect", "adjust", "links"]
     /// The maximum bytes of a trace.
     package static let longestTrace = 256
 
@@ -139,6 +139,7 @@ extension Job {
         /// The operation's kind, with its values in the form in which they are sent.
         package enum Action: Sendable, Hashable {
             case process(RawJSON, object: RawJSON? = nil)
+            case adjust(increment: RawJSON? = nil, append: RawJSON? = nil, object: RawJSON)
             case relate(RawJSON, relationship: String, object: RawJSON)
             case sync(RawJSON, where: BrokerPredicate?, actions: Set<SyncAction>, part: SyncPart?)
             case map(RawJSON, by: Reading)
@@ -149,6 +150,11 @@ extension Job {
         /// The entity whose objects it is about; empty of a `map`.
         public let entity: String
         package let action: Action
+        /// What the object that the operation names must be like. Otherwise the job fails with ``BrokerError/Code/conflict`` and
+        /// changes nothing.
+        public var expectation: Job.Expectation?
+        /// Of a `relate`.
+        package var links: Job.LinkChange?
 
         package init(entity: String, _ action: Action) {
             self.entity = entity

@@ -73,11 +73,14 @@ public struct Query: Sendable, Hashable {
     /// For servers that share a log: the sequence of a job that another one of them has completed. The answer waits until this
     /// server has applied it, for ten seconds at most, and fails with ``BrokerError/Code/notYet`` then.
     public var minimumSequence: Int64?
+    /// Each object has a member `_version`, for ``Job/Expectation/version(_:)``. Not with ``selectedPaths``.
+    public var hasVersions: Bool
 
     public init(
         _ entity: String, where predicate: BrokerPredicate? = nil, key: RawJSON? = nil, afterKey: RawJSON? = nil,
         sort: [String] = [], offset: Int = 0, limit: Int? = nil, include: [String] = [], select: [String] = [],
-        names: Names = .remote, dates: Dates = .iso8601, form: Form = .collection, minimumSequence: Int64? = nil
+        names: Names = .remote, dates: Dates = .iso8601, form: Form = .collection, minimumSequence: Int64? = nil,
+        hasVersions: Bool = false
     ) {
         self.entity = entity
         self.predicate = predicate
@@ -92,6 +95,7 @@ public struct Query: Sendable, Hashable {
         self.dates = dates
         resultForm = form
         self.minimumSequence = minimumSequence
+        self.hasVersions = hasVersions
     }
 }
 
@@ -197,6 +201,7 @@ extension Query {
         if dates != .model, names == .remote { writer.member("dates", dates.rawValue) }
         if resultForm != .collection { writer.member("result", resultForm.rawValue) }
         if isStreamed { writer.member("stream", true) }
+        if hasVersions { writer.member("versions", true) }
         if let minimumSequence { writer.member("afterSequence", minimumSequence) }
     }
 }

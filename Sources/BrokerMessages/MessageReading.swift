@@ -65,6 +65,7 @@ extension BrokerCoordinator.Job {
         _ = try root.optionalBool("lenient")
         let trace = try trace(in: root)
         let operations = try operations(in: root)
+        if policy == .skip { try operations.refuseSkipping() }
         let answers = JobReply(
             frame: FrameReference(ordinal: ordinal, id: id, tag: envelope.tag), isBrief: reply == .none,
             wantsCompletion: notify?.contains("completed") ?? true, trace: trace)
@@ -108,7 +109,7 @@ extension BrokerCoordinator.Job {
     // MARK: - Operations
 
     /// The fields of a job that is one operation.
-    private static let own = ["json", "entity", "op", "objects"]
+    private static let own = ["json", "entity", "op", "objects", "expect", "increment", "append", "links"]
 
     private static func operations(in root: JSONValue) throws(WireError) -> ShortList<JobOperation> {
         switch (root["operations"], root["collections"]) {
@@ -186,16 +187,20 @@ extension JobOperation {
         let fields = try OperationFields(fields, at: path)
         guard fields.word != "map" else {
             let (action, json) = try fields.action()
+            _ = try fields.expectation(action, json)
             self.init(entity: "", json: json, action, entityPointer: path, pointer: path)
             return
         }
         let entity = try fields.required("entity", "the name of an entity in the model", .string)
         let (action, json) = try fields.action()
         self.init(entity: entity.name, json: json, action, entityPointer: "\(path)/entity", pointer: path)
+        expectation = try fields.expectation(action, json)
+        adjustment = try fields.adjustment(action)
+        links = try fields.links(action)
     }
 }
 
-private struct OperationFields {
+struct OperationFields {
     private static let words = ["process", "relate", "sync", "map", "delete"]
 
     let fields: JSONValue
@@ -249,6 +254,9 @@ private struct OperationFields {
             let (predicate, arguments) = try selection()
             return (.sync(where: predicate, arguments: arguments, actions: try actions(), part: try part()), json)
         default:
+            if let object = fields["object"], isAdjusted, fields["json"] == nil {
+                return (.process(object: object), object)
+            }
             let json = try required("json", "a record, or an array of records")
             return (.process(object: fields["object"]), json)
         }
@@ -402,6 +410,7 @@ extension FetchDescription {
         dates = try root.optionalWord("dates", FetchDates.allCases) ?? .model
         result = try root.optionalWord("result", FetchResult.allCases) ?? .collection
         isStreamed = try root.optionalBool("stream") ?? false
+        hasVersions = try root.optionalBool("versions") ?? false
     }
 }
 

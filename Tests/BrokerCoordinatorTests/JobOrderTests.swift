@@ -391,6 +391,13 @@ import Testing
             .process(object: nil), .delete, .relate(object: key, relationship: key), .map(mapping: nil, path: nil),
             sync(deletes: false), sync(part: false),
         ] { #expect(!isSearch(action), "\(action)") }
+        var operation = JobOperation(entity: "Row", json: key, .process(object: key), entityPointer: "/entity")
+        operation.adjustment = JobAdjustment(increment: key, append: nil, hasRecord: false)
+        #expect(!operation.isSearch(in: model), "it renames nothing")
+        operation.expectation = JobExpectation(.present, json: key)
+        #expect(!operation.isSearch(in: model))
+        operation.expectation = JobExpectation(.matching(where: "ANY rows.id > 3", arguments: nil), json: key)
+        #expect(operation.isSearch(in: model))
     }
 
     private static let linkedModel = """

@@ -407,6 +407,7 @@ struct RandomLog {
     private var generator: SeededGenerator
     /// One of so many values is wrong.
     private var wrongness = 30
+    private var skips = false
 
     init(seed: UInt64) {
         generator = SeededGenerator(seed: seed)
@@ -518,9 +519,10 @@ struct RandomLog {
     /// A job's message, without the id.
     mutating func job() -> String {
         wrongness = pick([5, 30, 1_000])
+        skips = chance(2)
         let operations = (0..<(chance(2) ? 1 : number(2...4))).map { _ in operation() }
         var members = ["\"operations\": [\(operations.joined(separator: ", "))]"]
-        if chance(2) { members.append(#""onInvalid": "skip""#) }
+        if skips { members.append(#""onInvalid": "skip""#) }
         if chance(5) { members.append(#""reply": "keys""#) }
         if chance(6) {
             members.append("\"bookmark\": {\"name\": \"\(pick(["x", "y"]))\", \"value\": \"\(number(1...99))\"}")
@@ -536,7 +538,15 @@ struct RandomLog {
             "{\((["\"op\": \"\(op)\"", "\"entity\": \"\(entity.name)\""] + members).joined(separator: ", "))}"
         }
         switch number(0...14) {
+        case 0 where !skips:
+            return json("process", "\"json\": \(record(entity, depth: 1))", expectation())
         case 0...6: return json("process", "\"json\": \(records(entity, 1...5))")
+        case 7 where !skips:
+            let record = chance(2) ? "" : ", \"json\": \(record(entity, depth: 1))"
+            return json(
+                "process",
+                "\"object\": \(key(entity)), \"increment\": {\"q\": \(number(-3...3))}, \"append\": {\"p\": \"a\"}\(record), \(expectation())"
+            )
         case 7: return json("process", "\"object\": \(key(entity))", "\"json\": \(record(entity, depth: 1))")
         case 8:
             guard let relationship = links(entity).randomElement(using: &generator) else {
@@ -544,7 +554,9 @@ struct RandomLog {
             }
             return json(
                 "relate", "\"object\": \(key(entity))", "\"relationship\": \"\(relationship.name)\"",
-                "\"json\": \(value(relationship, depth: 1))")
+                "\"json\": \(value(relationship, depth: 1))"
+                    + (skips || !relationship.isToMany ? "" : ", \"links\": \"\(pick(["add", "replace", "remove"]))\""))
+        case 9 where !skips: return json("delete", "\"objects\": [\(key(entity))]", expectation())
         case 9, 10:
             let keys = (0..<number(0...3)).map { _ in key(entity) }
             return json("delete", "\"objects\": [\(keys.joined(separator: ", "))]")
@@ -561,6 +573,10 @@ struct RandomLog {
             return
                 #"{"op": "sync", "entity": "\#(first.name)", "json": \#(records(first, 0...4)), "where": "q != 4", "part": {"id": "\#(pick(["x", "y"]))", "last": \#(chance(3))}}"#
         }
+    }
+
+    private mutating func expectation() -> String {
+        "\"expect\": \(pick(["\"absent\"", "\"present\"", "{\(condition())}", "{\"version\": \"\(String(repeating: "0", count: 32))\"}"]))"
     }
 
     private mutating func condition() -> String {

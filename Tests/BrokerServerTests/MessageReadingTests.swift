@@ -254,26 +254,53 @@ private func utf8(_ text: String) -> [UInt8] { Array(text.utf8) }
         #expect(read.operations.map { String(decoding: $0.json.bytes, as: UTF8.self) } == ["[1]", "{}"])
     }
 
-    @Test func `every operation of a client is read as it was meant`() throws {
-        func action(_ operation: Broker.Job.Operation) throws -> String {
-            let content = try Broker.Job(operation).content(id: nil, wantsAcceptance: false)
-            let read = try job(String(decoding: content, as: UTF8.self)).job
-            func text(_ value: JSONValue?) -> String {
-                value.map { String(decoding: $0.jsonText, as: UTF8.self) } ?? "-"
-            }
-            let operation = read.operations[0]
-            let action =
-                switch operation.action {
-                case .process(let object): "process \(text(object))"
-                case .relate(let object, let relationship): "relate \(text(object)) \(text(relationship))"
-                case .sync(let predicate, let arguments, let actions, let part):
-                    "sync \(predicate ?? "-") \(text(arguments)) \(actions) \(part.map { "\($0)" } ?? "-")"
-                case .map(let mapping, let path): "map \(text(mapping)) \(text(path))"
-                case .delete: "delete"
-                case .deleteMatching(let predicate, let arguments): "delete \(predicate ?? "-") \(text(arguments))"
-                }
-            return "\(operation.entity): \(action) \(operation.entityPointer) \(text(operation.json))"
+    /// What is read of an operation.
+    private func action(_ operation: Broker.Job.Operation) throws -> String {
+        let content = try Broker.Job(operation).content(id: nil, wantsAcceptance: false)
+        let read = try job(String(decoding: content, as: UTF8.self)).job
+        func text(_ value: JSONValue?) -> String {
+            value.map { String(decoding: $0.jsonText, as: UTF8.self) } ?? "-"
         }
+        let operation = read.operations[0]
+        let conditions = [
+            operation.expectation.map { "expect \(text($0.json))" },
+            operation.adjustment.map {
+                "increment \(text($0.increment)) append \(text($0.append)) \($0.hasRecord)"
+            },
+            operation.links.map { "links \($0)" },
+        ].compactMap { $0.map { " " + $0 } }.joined()
+        let action =
+            switch operation.action {
+            case .process(let object): "process \(text(object))"
+            case .relate(let object, let relationship): "relate \(text(object)) \(text(relationship))"
+            case .sync(let predicate, let arguments, let actions, let part):
+                "sync \(predicate ?? "-") \(text(arguments)) \(actions) \(part.map { "\($0)" } ?? "-")"
+            case .map(let mapping, let path): "map \(text(mapping)) \(text(path))"
+            case .delete: "delete"
+            case .deleteMatching(let predicate, let arguments): "delete \(predicate ?? "-") \(text(arguments))"
+            }
+        return "\(operation.entity): \(action) \(operation.entityPointer) \(text(operation.json))\(conditions)"
+    }
+
+    @Test func `what an operation of a client depends on is read as it was meant`() throws {
+        let version = String(repeating: "0", count: 32)
+        #expect(
+            try action(.process(json: "{}", as: "A").expecting(.absent)) == #"A: process - /entity {} expect "absent""#)
+        #expect(
+            try action(.delete("A", keys: [1]).expecting(.matching("a == \(1)")))
+                == #"A: delete /entity [1] expect {"where":"a == %@","arguments":[1]}"#)
+        #expect(
+            try action(.relate("A", 1, "r", json: "[2]").changing(links: .remove).expecting(.version(version)))
+                == #"A: relate 1 "r" /entity [2] expect {"version":"\#(version)"} links remove"#)
+        #expect(
+            try action(.increment("A", 1, by: ["b": 2, "a": -1]).expecting(.present))
+                == #"A: process 1 /entity 1 expect "present" increment {"a":-1,"b":2} append - false"#)
+        #expect(
+            try action(.append("A", 1, ["t": ["x"]])) == #"A: process 1 /entity 1 increment - append {"t":["x"]} false"#
+        )
+    }
+
+    @Test func `every operation of a client is read as it was meant`() throws {
         let part = Broker.Job.Operation.SyncPart(id: "p", isLast: true)
         #expect(try action(.update("A", key: 1, json: "{}")) == "A: process 1 /entity {}")
         #expect(try action(.set("r\"s", of: "B", key: "k", json: "null")) == #"B: relate "k" "r\"s" /entity null"#)

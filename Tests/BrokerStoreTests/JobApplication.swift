@@ -55,9 +55,10 @@ struct JobApplication {
         let reading = JobReading(job, graph.model)
         if !skips, let fault = reading.faults.min(by: { $0.offset < $1.offset }) { throw fault }
         for (index, operation) in reading.operations.enumerated() {
+            try judge(operation)
             try apply(operation)
             let isLast = index + 1 == reading.operations.count
-            if !operation.isMerging || isLast || !reading.operations[index + 1].isMerging { try settleKeys() }
+            if !operation.isMerging || isLast || !reading.operations[index + 1].joinsStep { try settleKeys() }
             if case .sync(_, let condition) = operation.action { try deleteUnnamed(operation, condition) }
         }
         try judgeUniqueValues()
@@ -87,6 +88,31 @@ struct JobApplication {
         }
     }
 
+    private func judge(_ operation: JobReading.Operation) throws(Fault) {
+        guard let expectation = operation.expectation else { return }
+        let node: Node?
+        switch operation.action {
+        case .change(let key, _, _), .relate(let key, _, _): node = try self.node(operation.entity, key)
+        case .delete(let keys):
+            node = try keys.first.flatMap { key throws(Fault) in try self.node(operation.entity, key) }
+        case .process(let elements):
+            guard case .record(let record)? = elements.first else { return }
+            node = record.identity.flatMap { graph.nodes[graph.key(record.entity, $0)] }
+        case .sync, .deleteMatching: return
+        }
+        let object = node.flatMap { graph.objects[$0] }
+        let isThere = object.map { model.isKind($0.entity, of: operation.entity) } ?? false
+        let isMet =
+            switch expectation {
+            case .absent: node == nil
+            case .present: isThere
+            case .matching(let condition): isThere && condition.isMet(object!.values)
+            }
+        guard isMet else {
+            throw Fault(code: "conflict", path: "\(operation.path)/expect", offset: 0, entity: operation.entity)
+        }
+    }
+
     private mutating func delete(_ nodes: Set<Node>, _ operation: JobReading.Operation) throws(Fault) {
         guard graph.delete(nodes) else {
             throw Fault(code: "constraintViolation", path: operation.path, offset: 0, entity: operation.entity)
@@ -105,6 +131,15 @@ struct JobApplication {
     ///
     /// - Parameter mayBecome: an object of an entity above is named, too, for it becomes one of the entity.
     private func object(_ entityName: String, _ key: String, mayBecome: Bool = false) throws(Fault) -> Node? {
+        guard let node = try node(entityName, key) else { return nil }
+        let own = graph.objects[node]!.entity
+        let isFitting = model.isKind(own, of: entityName)
+        return isFitting || mayBecome && !model.entity(entityName).isAbstract && model.isKind(entityName, of: own)
+            ? node : nil
+    }
+
+    /// The object of the key, whichever entity of the hierarchy it is of.
+    private func node(_ entityName: String, _ key: String) throws(Fault) -> Node? {
         let entity = model.entity(entityName)
         var node: Node?
         if entity.isNamedByRowKey {
@@ -115,10 +150,7 @@ struct JobApplication {
         } else {
             node = graph.nodes[graph.key(entityName, [entity.attribute(entity.identity[0]).type.stored(key)!])]
         }
-        guard let node else { return nil }
-        let own = graph.objects[node]!.entity
-        let isFitting = model.isKind(own, of: entityName)
-        return isFitting || mayBecome && !entity.isAbstract && model.isKind(entityName, of: own) ? node : nil
+        return node
     }
 
     private func matching(_ entity: String, _ condition: RandomJob.Condition?) -> [Node] {
@@ -518,7 +550,10 @@ struct JobReading {
         let entity: String
         let action: Action
         let path: String
+        let expectation: RandomJob.Expectation?
         /// One step with the one before.
+        var joinsStep: Bool { isMerging && expectation == nil }
+        /// One step with others.
         var isMerging: Bool {
             switch action {
             case .process: true
@@ -544,7 +579,9 @@ struct JobReading {
         guard case .array(let trees) = PlacedTree(job.tree, writing: &text).form else { return }
         for (number, (operation, tree)) in zip(job.operations, trees).enumerated() {
             operations.append(
-                Operation(entity: operation.entity, action: read(operation, tree, "/\(number)"), path: "/\(number)"))
+                Operation(
+                    entity: operation.entity, action: read(operation, tree, "/\(number)"), path: "/\(number)",
+                    expectation: operation.expectation))
         }
     }
 

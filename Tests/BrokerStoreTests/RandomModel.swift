@@ -528,12 +528,29 @@ struct RandomJob {
         case deleteMatching(Condition)
     }
 
+    enum Expectation {
+        case absent
+        case present
+        case matching(Condition)
+
+        var tree: Tree {
+            switch self {
+            case .absent: .literal("\"absent\"")
+            case .present: .literal("\"present\"")
+            case .matching(let condition):
+                .object([Tree.Member(key: "where", value: .literal("\"\(condition.text)\""))])
+            }
+        }
+    }
+
     struct Operation {
         var entity: String
         var action: Action
+        var expectation: Expectation?
 
         var tree: Tree {
             var members = [("entity", Tree.literal("\"\(entity)\""))]
+            if let expectation { members.append(("expect", expectation.tree)) }
             switch action {
             case .process(let json): members.append(("json", json))
             case .change(let key, let json): members += [("object", .literal(key)), ("json", json)]
@@ -561,6 +578,16 @@ struct RandomJob {
     var tree: Tree { .array(operations.map(\.tree)) }
 }
 
+extension RandomJob.Action {
+    fileprivate var namesOneObject: Bool {
+        switch self {
+        case .process(.object), .change, .relate: true
+        case .delete(let keys): keys.count == 1
+        case .process, .sync, .deleteMatching: false
+        }
+    }
+}
+
 /// Makes random jobs for a model.
 struct RandomJobs {
     let model: RandomModel
@@ -578,19 +605,33 @@ struct RandomJobs {
 
     mutating func job() -> RandomJob {
         roomForRecords = Int.random(in: 1...10, using: &generator)
-        let operations = (0..<Int.random(in: 1...3, using: &generator)).map { _ in operation() }
-        return RandomJob(operations: operations, skips: !generator.chance(3))
+        let skips = !generator.chance(3)
+        let operations = (0..<Int.random(in: 1...3, using: &generator)).map { _ in operation(mayExpect: !skips) }
+        return RandomJob(operations: operations, skips: skips)
     }
 
-    private mutating func operation() -> RandomJob.Operation {
+    private mutating func operation(mayExpect: Bool) -> RandomJob.Operation {
         let name = model.entities.filter { !$0.isOwned }.randomElement(using: &generator)!.name
-        return RandomJob.Operation(entity: name, action: action(model.entity(name)))
+        var operation = RandomJob.Operation(entity: name, action: action(model.entity(name)))
+        if mayExpect, operation.action.namesOneObject, generator.chance(2) {
+            operation.expectation = expectation(model.entity(name))
+        }
+        return operation
+    }
+
+    private mutating func expectation(_ entity: RandomModel.Entity) -> RandomJob.Expectation {
+        if let condition = condition(entity), generator.chance(2) { return .matching(condition) }
+        return generator.chance(3) ? .absent : .present
+    }
+
+    private mutating func condition(_ entity: RandomModel.Entity) -> RandomJob.Condition? {
+        let hasNumbers = entity.identity == ["id"] && [.integer16, .integer64].contains(entity.attribute("id").type)
+        return hasNumbers ? RandomJob.Condition(maximum: Int.random(in: 1...3, using: &generator)) : nil
     }
 
     private mutating func action(_ entity: RandomModel.Entity) -> RandomJob.Action {
         let hasKeys = entity.isNamedByRowKey || entity.identity.count == 1
-        let hasNumbers = entity.identity == ["id"] && [.integer16, .integer64].contains(entity.attribute("id").type)
-        let condition = hasNumbers ? RandomJob.Condition(maximum: Int.random(in: 1...3, using: &generator)) : nil
+        let condition = condition(entity)
         switch Int.random(in: 0..<12, using: &generator) {
         case 0 where hasKeys: return .change(key: key(entity), record(entity, depth: 3))
         case 1 where hasKeys:

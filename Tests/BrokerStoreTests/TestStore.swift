@@ -190,6 +190,9 @@ final class TestStore {
     private func work(_ document: JSONDocument, _ policy: InvalidRecordPolicy) throws -> StoreJob.Work {
         var plans: [StepPlan] = []
         for (number, operation) in document.root.elements.enumerated() {
+            if let expected = operation["expect"] {
+                plans.append(try expectation(expected, of: operation, at: "/\(number)/expect"))
+            }
             let (action, staging) = try step(operation)
             if let staging, var last = plans.popLast() {
                 let isAdded = if case .merge = action { last.add(staging) } else { false }
@@ -209,6 +212,30 @@ final class TestStore {
             guard case .fault(let fault) = error else { preconditionFailure("no allowance was given") }
             return .refused(fault)
         }
+    }
+
+    private func expectation(_ expected: JSONValue, of operation: JSONValue, at pointer: String) throws -> StepPlan {
+        let entity = plan.model.index(ofEntity: operation["entity"]!.string!)!
+        let condition: StagedExpectation.Condition =
+            switch (expected.string, expected["version"]?.string) {
+            case ("absent", _): .absent
+            case ("present", _): .present
+            case (_, let version?): .version(version)
+            default:
+                .matching(
+                    StagedSelection(
+                        entity: entity,
+                        try plan.model.predicate(expected["where"]!.string!, arguments: nil, ofEntity: entity)))
+            }
+        let naming =
+            if let objects = operation["objects"] {
+                StagingOperation(entity: entity, json: objects, .name)
+            } else {
+                StagingOperation(
+                    entity: entity, json: operation["object"] ?? operation["json"]!,
+                    .identify(isRecord: operation["object"] == nil))
+            }
+        return StepPlan(.expect(StagedExpectation(condition, of: entity)), [naming], at: pointer)
     }
 
     private func step(_ operation: JSONValue) throws -> (StepAction, StagingOperation?) {

@@ -308,8 +308,9 @@ import Testing
         let blocks = try Repository.codeBlocks(of: "protocol/guides/clients.md").filter { $0.language == "python" }
         let client = try #require(blocks.first { $0.text.contains("class Broker:") }?.text)
         let paging = try #require(blocks.first { $0.text.hasPrefix("def fetch(") }?.text)
+        let changing = try #require(blocks.first { $0.text.hasPrefix("def change(") }?.text)
         #expect(client.split(separator: "\n", omittingEmptySubsequences: false).count <= 100)
-        try programs.write(client + paging, to: "broker.py")
+        try programs.write(client + paging + changing, to: "broker.py")
     }
 
     /// Runs statements of Python that use the client, and returns the lines that they print.
@@ -338,6 +339,24 @@ import Testing
                 "completed a None", "failed b invalidValue", "error c unsupportedMessage", "completed a True",
                 "malformedFrame 5",
             ])
+    }
+
+    @Test func `an object that another client changed meanwhile is read again before it is changed`() throws {
+        _ = try programs.startServer()
+        let lines = try run(
+            """
+            broker, other = Broker("broker.sock"), Broker("broker.sock")
+            other.ask({"entity": "Employee", "json": {"id": 1, "name": "a"}})
+            seen = []
+            def decide(found):
+                seen.append(found["name"])
+                if len(seen) == 1:
+                    other.ask({"entity": "Employee", "json": {"id": 1, "name": "b"}})
+                return {"name": found["name"] + "!"}
+            change(broker, "Employee", 1, decide)
+            print(seen, broker.ask({"type": "fetch", "entity": "Employee", "object": 1})["objects"][0]["name"])
+            """)
+        #expect(lines == ["['a', 'b'] b!"])
     }
 
     @Test func `pages of a fetch neither skip nor repeat objects`() throws {

@@ -64,6 +64,9 @@ struct FetchCommand: AsyncParsableCommand {
     @Flag(help: "Use the model's own names, and ISO 8601 for all dates.")
     var local = false
 
+    @Flag(help: "Add the version of each object, as _version, for --expect-version of `relate` and `delete`.")
+    var versions = false
+
     @OptionGroup var format: FetchFormatOptions
 
     @Option(help: "The objects' entity.", completion: .entity)
@@ -90,6 +93,9 @@ struct FetchCommand: AsyncParsableCommand {
         guard select.isEmpty || include.isEmpty else {
             throw ValidationError("--select names all values, and --include asks for more; give one of them.")
         }
+        guard select.isEmpty || !versions else {
+            throw ValidationError("--select names all values, and --versions asks for more; give one of them.")
+        }
     }
 
     private var selectedNames: [String] {
@@ -114,6 +120,7 @@ struct FetchCommand: AsyncParsableCommand {
         query.minimumSequence = afterSequence
         query.names = local ? .local : .remote
         query.dates = .model
+        query.hasVersions = versions
         guard !objects.isEmpty else { return [(nil, query)] }
         return objects.map { object in
             var one = query

@@ -48,15 +48,17 @@ struct OperationOptions: ParsableArguments {
     ///   - place: what a JSON Pointer into the job's message leads to; nil when it leads to nothing that has a name.
     func run(
         _ action: Job.Operation.Action, named name: String, readsStandardInput: Bool = false,
-        deletions: DeletionOptions? = nil, asks: Bool = false,
-        at place: @escaping @Sendable (_ path: String?) -> JobPlace?
+        deletions: DeletionOptions? = nil, asks: Bool = false, expecting: Job.Expectation? = nil,
+        links: Job.LinkChange? = nil, at place: @escaping @Sendable (_ path: String?) -> JobPlace?
     ) async throws {
         let tally = tally(readsStandardInput: readsStandardInput)
         let state = try await connection.connected(
             name, isDryRun: dryRun, onInterruption: interruption(of: tally, readsStandardInput: readsStandardInput)
         ) { broker in
             var stream = JobStream(broker, tally, maximumInFlight: 1)
-            let job = job(action, id: id, deletions)
+            var job = job(action, id: id, deletions)
+            job.operations[0].expectation = expecting
+            job.operations[0].links = links
             do throws(JobStream.Stopped) {
                 if asks { try await Self.ask(for: job, in: stream, at: place) }
                 try await stream.send(job, at: place)
@@ -172,6 +174,31 @@ extension Job.DeletionLimit: ExpressibleByArgument {
     }
 }
 
+/// What the object of a command must be like.
+struct ExpectationOptions: ParsableArguments {
+    @Option(
+        help: .value(
+            "predicate", "Do it only if the object matches, as \"balance >= 10\"; otherwise fail, changing nothing."))
+    var expect: String?
+
+    @Option(
+        help: .value(
+            "version", "Do it only if the object has not changed: its _version, which `fetch --versions` prints."))
+    var expectVersion: String?
+
+    mutating func validate() throws {
+        if expect != nil, expectVersion != nil {
+            throw ValidationError("An object is expected either by --expect or by --expect-version.")
+        }
+    }
+
+    var expectation: Job.Expectation? {
+        expect.map { .matching(BrokerPredicate($0)) } ?? expectVersion.map { .version($0) }
+    }
+}
+
+extension Job.LinkChange: ExpressibleByArgument {}
+
 struct DeleteCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "delete",
@@ -192,6 +219,8 @@ struct DeleteCommand: AsyncParsableCommand {
 
     @OptionGroup var deletions: DeletionOptions
 
+    @OptionGroup var condition: ExpectationOptions
+
     @Argument(help: "Keys of the objects; before them the entity, in the place of --entity.")
     var keys: [CommandValue] = []
 
@@ -202,6 +231,9 @@ struct DeleteCommand: AsyncParsableCommand {
                 keys.isEmpty
                     ? "Say what to delete: keys, or --where with a predicate (TRUEPREDICATE deletes all)."
                     : "Say what to delete either by keys or by --where.")
+        }
+        guard condition.expectation == nil || keys.count == 1 else {
+            throw ValidationError("--expect and --expect-version are about one object: give one key.")
         }
     }
 
@@ -214,7 +246,8 @@ struct DeleteCommand: AsyncParsableCommand {
             }
         // Keys name what is deleted; a predicate may match more than was thought.
         let asks = selection.predicate != nil && !options.dryRun && deletions.mayAsk()
-        try await options.run(action, named: "broker delete", deletions: deletions, asks: asks, at: key)
+        try await options.run(
+            action, named: "broker delete", deletions: deletions, asks: asks, expecting: condition.expectation, at: key)
     }
 
     /// The key that a JSON Pointer into the job's message leads to.
@@ -250,6 +283,12 @@ struct RelateCommand: AsyncParsableCommand {
     @Option(parsing: .unconditional, help: .value("value", "The value, such as a key: JSON, or else text."))
     var to: CommandValue?
 
+    @Option(
+        help: "Of a relationship to many: add to its links, replace them, or remove those named. Default: the model's.")
+    var links: Job.LinkChange?
+
+    @OptionGroup var condition: ExpectationOptions
+
     @Argument(help: "A file with the value; none or - is standard input.", completion: .file())
     var file: String?
 
@@ -262,7 +301,8 @@ struct RelateCommand: AsyncParsableCommand {
         let value = try to?.json ?? read(file ?? "-")
         try await options.run(
             .relate(value, relationship: relationship, object: object.json), named: "broker relate",
-            readsStandardInput: to == nil && file ?? "-" == "-", at: { _ in nil })
+            readsStandardInput: to == nil && file ?? "-" == "-", expecting: condition.expectation, links: links,
+            at: { _ in nil })
     }
 
     private func read(_ path: String) throws(CommandFailure) -> RawJSON {

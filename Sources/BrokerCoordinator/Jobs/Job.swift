@@ -100,6 +100,21 @@ extension FieldHasher {
             add(6)
             add(predicate, arguments)
         }
+        // Jobs without these fields have the hash that they had before there were any. No text has so many bytes.
+        if let expectation = operation.expectation {
+            add(UInt64.max - 1)
+            add(expectation.json)
+        }
+        if let adjustment = operation.adjustment {
+            add(UInt64.max - 2)
+            add(adjustment.increment)
+            add(adjustment.append)
+            add(adjustment.hasRecord ? 1 : 0)
+        }
+        if let links = operation.links {
+            add(UInt64.max - 3)
+            add(links.rawValue)
+        }
     }
 
     fileprivate mutating func add(_ bookmark: Bookmark) {

@@ -275,7 +275,7 @@ extension Warning {
 ///
 /// The codes of frames and connections are defined in the wire; these are the codes of the coordinator and below.
 package enum FaultCode: String, Sendable, CaseIterable {
-    case idConflict, busy, draining, cancelled, malformedJSON, unsupportedMessage
+    case idConflict, conflict, busy, draining, cancelled, malformedJSON, unsupportedMessage
     case unknownEntity, unknownRelationship, unknownMapping, unmappable
     case invalidValue, missingValue, missingIdentity, noKnownKey, unknownKey, objectNotFound, validationFailed
     case constraintViolation, tooManyDeletions, unauthorized
@@ -295,6 +295,8 @@ package struct Fault: Error, Sendable, Equatable, CustomStringConvertible {
     package var retryAfterMilliseconds: Int?
     /// For `gone`: the feed can be read after this sequence, and no older one.
     package var oldest: Int64?
+    /// For `conflict`: the object as JSON, null without one; nil when it is too long.
+    package var object: [UInt8]?
     /// The text of SQLite about it, for the log of the server: outcomes do not have it, because it differs between versions.
     package var cause: String?
 
@@ -351,6 +353,7 @@ package struct Fault: Error, Sendable, Equatable, CustomStringConvertible {
             writer.member("attribute", attribute)
             if let retryAfterMilliseconds { writer.member("retryAfterMilliseconds", retryAfterMilliseconds) }
             if let oldest { writer.member("oldest", oldest) }
+            writer.member("object", raw: object)
         }
     }
 }

@@ -268,6 +268,8 @@ package struct FetchDescription {
     package var result = FetchResult.collection
     /// The objects come in several answers of one read transaction.
     package var isStreamed = false
+    /// Each object has its version.
+    package var hasVersions = false
 
     package init(entity: String) { self.entity = entity }
 }

@@ -23,6 +23,12 @@ struct LinkingRecord {
     var isNoted = false
     /// Its bare keys link nothing, and so make nothing.
     var isIgnored = false
+    /// Whether the value replaces the links of a to-many; nil for what the model says.
+    var replaces: Bool?
+
+    fileprivate func replaces(_ relationship: Relationship) -> Bool {
+        replaces ?? (relationship.assignment == .replace)
+    }
 }
 
 /// An element of a relationship's value.
@@ -63,18 +69,18 @@ extension Interpreter {
                 try store.link(object, plan.index, to: destination)
             case .key:
                 pending.replace(set)
-                pending.add(set, plan, elements, of: source.entity.ownIndex)
+                pending.add(set, plan, elements, of: source.entity.ownIndex, replaces: false)
             case .skipped: break
             }
             return
         }
-        let replaces = relationship.assignment == .replace
+        let replaces = source.replaces(relationship)
         if replaces { pending.replace(set) }
         try store.set(
             elements.compactMap(\.object), of: object, plan.index, replacing: replaces,
             retaining: elements.compactMap(\.retained))
         if elements.contains(where: \.isPending) {
-            pending.add(set, plan, elements, of: source.entity.ownIndex)
+            pending.add(set, plan, elements, of: source.entity.ownIndex, replaces: replaces)
         }
     }
 
@@ -161,7 +167,7 @@ extension Interpreter {
         }
         if let key { return .key(key) }
         if let object, isKind(object.entity, of: destination.ownIndex) { return .object(object) }
-        guard !isApplied, plan.relationship.isToMany, plan.relationship.assignment == .replace else {
+        guard !isApplied, plan.relationship.isToMany, source.replaces(plan.relationship) else {
             return .skipped(nil)
         }
         return .skipped(try storedObject(of: record))
@@ -224,6 +230,53 @@ extension Interpreter {
         return RecordHolder(
             entity: UInt32(source.entity.index), row: UInt32(row), relationship: UInt32(plan.index),
             position: source.position)
+    }
+
+    // MARK: - Unlinking
+
+    /// Ends the links to the objects that records or bare keys name. Nothing else of the records is read.
+    func unlink(
+        _ value: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ source: LinkingRecord, from object: AppliedObject
+    ) throws(ApplyingFault) {
+        if case .linkTable = plan.form { try store.touch(object, namesLinks: true) }
+        var named: [AppliedObject] = []
+        func unlink(_ element: JSONValue) throws(ApplyingFault) {
+            let known = try self.object(namedBy: element, plan, source)
+            note(known)
+            guard let known else { return }
+            try store.touch(known, namesLinks: false)
+            named.append(known)
+        }
+        if value.kind == .array {
+            for element in value.elements { try unlink(element) }
+        } else {
+            try unlink(value)
+        }
+        try store.unlink(named, from: object, plan.index)
+    }
+
+    private func object(
+        namedBy element: JSONValue, _ plan: EntityPlan.RelationshipPlan, _ source: LinkingRecord
+    ) throws(ApplyingFault) -> AppliedObject? {
+        var destination = self.plan.entities[plan.relationship.destination]
+        let known: AppliedObject?
+        if element.kind == .object {
+            if let mapping = plan.mapping {
+                let chosen = try reading { reader throws(StagingFault) in try reader.plan(of: mapping, for: element) }
+                guard let chosen else { return nil }
+                destination = chosen
+            }
+            known = try storedObject(of: MappedRecord(value: element, entity: destination))
+        } else {
+            let cells = try reading { reader throws(StagingFault) in
+                try reader.readKey(element, plan.relationship, of: source.entity.ownIndex, to: destination)
+            }
+            defer { reader.scratch.pop(destination.attributes.count) }
+            known = try reader.scratch.withCells(at: cells) { cells throws(ApplyingFault) in
+                try store.object(destination.ownIndex, identity: cells)
+            }
+        }
+        return known.flatMap { isKind($0.entity, of: plan.relationship.destination) ? $0 : nil }
     }
 
     // MARK: - Bare keys
@@ -306,7 +359,7 @@ extension Interpreter {
                 continue
             }
             try store.set(found, of: object, index, replacing: false, retaining: [])
-            if relationship.isOrdered, relationship.assignment == .replace {
+            if relationship.isOrdered, value.replaces {
                 try store.order(all, of: object, index)
             }
         }
@@ -369,6 +422,8 @@ struct PendingKeys {
         let plan: EntityPlan.RelationshipPlan
         /// All elements of the value, in their order.
         let elements: [LinkedElement]
+        /// The value replaces the links of a to-many.
+        let replaces: Bool
     }
 
     private enum Entry {
@@ -380,9 +435,10 @@ struct PendingKeys {
     private var entries: [Entry] = []
 
     mutating func add(
-        _ set: LinkSet, _ plan: EntityPlan.RelationshipPlan, _ elements: [LinkedElement], of source: Int
+        _ set: LinkSet, _ plan: EntityPlan.RelationshipPlan, _ elements: [LinkedElement], of source: Int,
+        replaces: Bool
     ) {
-        entries.append(.value(Value(set: set, source: source, plan: plan, elements: elements)))
+        entries.append(.value(Value(set: set, source: source, plan: plan, elements: elements, replaces: replaces)))
     }
 
     /// Notes that a value takes the place of all earlier ones.

@@ -94,14 +94,19 @@ package final class Interpreter {
             }
         case .change(let key):
             note(try guarded(at: key.offset) { () throws(ApplyingFault) in try change(operation.json, key, entity) })
+        case .adjust(let key, let adjustment):
+            note(
+                try guarded(at: key.offset) { () throws(ApplyingFault) in
+                    try adjust(operation.json, key, adjustment, entity)
+                })
         case .relate(let key, let relationship):
             let object = try guarded(at: key.offset) { () throws(ApplyingFault) in
-                try relate(operation.json, key, entity, relationship)
+                try relate(operation, key, entity, relationship)
             }
             guard object == nil else { return }
             let count = entity.relationships[relationship].elementCount(of: operation.json)
             payload[payload.count - 1] = Array(repeating: nil, count: count)
-        case .name: return
+        case .name, .identify: return
         }
     }
 
@@ -142,7 +147,7 @@ package final class Interpreter {
     }
 
     /// Applies a record for the object that the operation names.
-    private func change(
+    func change(
         _ json: JSONValue, _ key: JSONValue, _ entity: EntityPlan
     ) throws(ApplyingFault) -> AppliedObject? {
         guard json.kind == .object else { throw invalid(reader.noRecord(json, entity)) }
@@ -160,8 +165,9 @@ package final class Interpreter {
 
     /// Applies the value of a relationship of the object that the operation names.
     private func relate(
-        _ json: JSONValue, _ key: JSONValue, _ entity: EntityPlan, _ relationship: Int
+        _ operation: StagingOperation, _ key: JSONValue, _ entity: EntityPlan, _ relationship: Int
     ) throws(ApplyingFault) -> AppliedObject? {
+        let json = operation.json
         let cells = try reading { reader throws(StagingFault) in
             try reader.checkOwner(json, entity, relationship)
             return try reader.keyCells(key, entity)
@@ -170,11 +176,16 @@ package final class Interpreter {
         try store.touch(object, namesLinks: false)
         var source = LinkingRecord(entity: entity, object: object, values: .key(cells))
         source.isNoted = true
+        source.replaces = operation.links.map { $0 == .replace }
+        guard operation.links != .remove else {
+            try unlink(json, entity.relationships[relationship], source, from: object)
+            return object
+        }
         try apply(json, entity.relationships[relationship], &source)
         return object
     }
 
-    private func namedObject(
+    func namedObject(
         _ entity: EntityPlan, _ key: [Cell], _ value: JSONValue, _ isFitting: (Int) -> Bool
     ) throws(ApplyingFault) -> AppliedObject {
         guard let object = try store.object(entity.ownIndex, key: key), isFitting(object.entity) else {
@@ -380,6 +391,11 @@ package protocol ObjectStore: AnyObject {
     func set(
         _ elements: [AppliedObject], of object: AppliedObject, _ relationship: Int, replacing replaces: Bool,
         retaining retained: [AppliedObject]
+    ) throws(ApplyingFault)
+
+    /// Ends the links of a to-many relationship to those of the objects that are linked.
+    func unlink(
+        _ elements: [AppliedObject], from object: AppliedObject, _ relationship: Int
     ) throws(ApplyingFault)
 
     /// Gives the elements of an ordered relationship the positions from 0, in their order. No element takes the position

@@ -72,7 +72,7 @@ extension StagingContext {
         }
     }
 
-    private mutating func name(key: JSONValue, _ entity: EntityPlan) throws(StagingFault) {
+    mutating func name(key: JSONValue, _ entity: EntityPlan) throws(StagingFault) {
         let cells = try keyCells(key, entity)
         guard !plan.model.entities[entity.ownIndex].isNamedByRowKey else {
             try take(entity.rowByteCount)
@@ -86,6 +86,15 @@ extension StagingContext {
         defer { scratch.pop(entity.attributes.count) }
         for (cell, column) in zip(cells, entity.identity) { scratch[first + column] = cell }
         _ = try findOrAdd(entity, identity: first, offset: key.offset, .mayBeMissing)
+    }
+
+    /// Names the object of a record, which need not exist. A record without an identity names none.
+    mutating func name(objectOf json: JSONValue, _ entity: EntityPlan) throws(StagingFault) {
+        let record = try read(MappedRecord(value: json, entity: entity), nil)
+        defer { close(record) }
+        guard record.hasIdentity else { return }
+        let entity = plan.model.entities[entity.index].hasRowKey ? entity : plan.entities[entity.index]
+        _ = try findOrAdd(entity, identity: record.cells, offset: record.offset, .mayBeMissing)
     }
 
     /// Takes the parts of the identity that a record lacks, or that are null there, from the target's key. An object that is

@@ -85,8 +85,18 @@ struct StagingContext: ~Copyable {
                 try map(value, target.mapping!, target.parameters)
             }
         case .name: try name(json, entity)
+        case .identify(let isRecord):
+            try rejectingFaults { context throws(StagingFault) in
+                if isRecord {
+                    try context.name(objectOf: json, entity)
+                } else {
+                    try context.name(key: json, entity)
+                }
+            }
         case .change(let key):
             try rejectingFaults { context throws(StagingFault) in try context.change(json, key, entity) }
+        case .adjust(let key, let adjustment):
+            try rejectingFaults { context throws(StagingFault) in try context.adjust(json, key, adjustment, entity) }
         case .relate(let key, let relationship):
             try rejectingFaults { context throws(StagingFault) in try context.relate(json, key, entity, relationship) }
         }

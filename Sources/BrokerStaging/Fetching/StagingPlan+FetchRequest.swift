@@ -48,6 +48,12 @@ extension StagingPlan {
             try include(path[...], of: entity, in: &request.inclusions, &left, at: "/include/\(index)")
         }
         request.selection = try selection(description, of: entity)
+        request.hasVersions = description.hasVersions
+        guard !request.hasVersions || request.selection.isEmpty else {
+            throw .unsupported(
+                "`select` names all values of the objects, and `versions` asks for more. Omit one of them.",
+                at: "/versions")
+        }
         return request
     }
 
@@ -404,6 +410,8 @@ package struct FetchRequest: Sendable {
     package var result = FetchResult.collection
     /// The objects come in several answers.
     package var isStreamed = false
+    /// Each object has its version. Not with a selection.
+    package var hasVersions = false
 
     /// A fetch of all objects of an entity.
     package init(entity: Int) { self.entity = entity }

@@ -263,16 +263,23 @@ package struct StagingOperation {
         case route(RouteTree)
         /// `json` is a record for the object of that key.
         case change(object: JSONValue)
+        /// As `change`, if there is a record, after attributes of the object were changed by their values. `json` is the record,
+        /// or the key.
+        case adjust(object: JSONValue, JobAdjustment)
         /// `json` is the value of that relationship for the object of that key.
         case relate(object: JSONValue, relationship: Int)
         /// `json` is an array of keys, which only name objects.
         case name
+        /// `json` is a record or a key, which only names its object.
+        case identify(isRecord: Bool)
     }
 
     package let entity: Int
     /// A value in the job's document.
     package let json: JSONValue
     package let action: Action
+    /// Of a `relate`: what it does instead of what the model says.
+    package var links: LinkChange?
 
     package init(entity: Int, json: JSONValue, _ action: Action = .process) {
         self.entity = entity
@@ -283,7 +290,7 @@ package struct StagingOperation {
     var isMerged: Bool {
         switch action {
         case .process, .map, .route: true
-        case .change, .relate, .name: false
+        case .change, .adjust, .relate, .name, .identify: false
         }
     }
 }

@@ -30,6 +30,14 @@ package struct JobSteps {
         router = PayloadRouter(model, in: document, allowance)
         for operation in operations {
             guard allowance.take(Self.stepMemory) else { throw .noRoom }
+            if let expectation = operation.expectation {
+                guard allowance.take(Self.stepMemory) else { throw .noRoom }
+                do throws(Fault) {
+                    plans.append(try step(expectation, of: operation))
+                } catch {
+                    throw .fault(error)
+                }
+            }
             let (action, staging) = try step(operation)
             if let staging, case .merge = action, !plans.isEmpty, plans[plans.count - 1].add(staging) { continue }
             let operations = staging.map { ShortList($0) } ?? []
@@ -41,10 +49,14 @@ package struct JobSteps {
     /// may make a text three times as long), and SQLite's copy of what is bound.
     package static func predicateMemory(_ operations: ShortList<JobOperation>) -> Int {
         operations.reduce(0) { sum, operation in
+            var sum = sum
+            if case .matching(let predicate, let arguments)? = operation.expectation?.condition {
+                sum += memory(of: predicate, arguments)
+            }
             switch operation.action {
-            case .sync(let predicate, let arguments, _, _): sum + memory(of: predicate, arguments)
-            case .deleteMatching(let predicate, let arguments): sum + memory(of: predicate, arguments)
-            default: sum
+            case .sync(let predicate, let arguments, _, _): return sum + memory(of: predicate, arguments)
+            case .deleteMatching(let predicate, let arguments): return sum + memory(of: predicate, arguments)
+            default: return sum
             }
         }
     }
@@ -84,13 +96,18 @@ package struct JobSteps {
         }
         switch operation.action {
         case .process(nil): return (.merge, staging())
-        case .process(let object?): return (.merge, staging(.change(object: object)))
+        case .process(let object?):
+            let adjusting = operation.adjustment.map { StagingOperation.Action.adjust(object: object, $0) }
+            return (.merge, staging(adjusting ?? .change(object: object)))
         case .relate(let object, let name):
             let relationship = try relationship(name, of: entity, operation)
-            return (.merge, staging(.relate(object: object, relationship: relationship)))
+            var staging = staging(.relate(object: object, relationship: relationship))
+            staging.links = operation.links
+            try checkLinks(operation, model.entities[entity].relationships[relationship], entity)
+            return (.merge, staging)
         case .sync(let predicate, let arguments, let actions, let part):
             var sync = StagedSync(
-                try selection(entity, predicate, arguments, operation),
+                try selection(entity, predicate, arguments, at: operation.pointer),
                 part: part.map {
                     SyncPart(
                         id: $0.id, isLast: $0.isLast, definition: Self.definition(operation, predicate, arguments))
@@ -100,8 +117,31 @@ package struct JobSteps {
         case .map: preconditionFailure("a payload without a mapping is found by its path")
         case .delete: return (.delete(entity: entity), staging(.name))
         case .deleteMatching(let predicate, let arguments):
-            return (.deleteMatching(try selection(entity, predicate, arguments, operation)), nil)
+            return (.deleteMatching(try selection(entity, predicate, arguments, at: operation.pointer)), nil)
         }
+    }
+
+    /// The step that judges an expectation before the operation is applied.
+    private mutating func step(
+        _ expectation: JobExpectation, of operation: JobOperation
+    ) throws(Fault) -> StepPlan {
+        let (entity, pointer) = (try entity(operation), "\(operation.pointer)/expect")
+        let condition: StagedExpectation.Condition =
+            switch expectation.condition {
+            case .absent: .absent
+            case .present: .present
+            case .version(let version): .version(version)
+            case .matching(let predicate, let arguments):
+                .matching(try selection(entity, predicate, arguments, at: pointer))
+            }
+        let naming =
+            switch operation.action {
+            case .process(let object?), .relate(let object, _):
+                StagingOperation(entity: entity, json: object, .identify(isRecord: false))
+            case .delete: StagingOperation(entity: entity, json: operation.json, .name)
+            default: StagingOperation(entity: entity, json: operation.json, .identify(isRecord: true))
+            }
+        return StepPlan(.expect(StagedExpectation(condition, of: entity)), ShortList(naming), at: pointer)
     }
 
     private func map(_ operation: JobOperation, _ mapping: JSONValue) throws(Fault) -> StagingOperation {
@@ -158,8 +198,24 @@ package struct JobSteps {
             path: "\(operation.pointer)/relationship", entity: entity.name)
     }
 
+    private func checkLinks(_ operation: JobOperation, _ relationship: Relationship, _ entity: Int) throws(Fault) {
+        guard let links = operation.links else { return }
+        let name = "\(model.entities[entity].name).\(relationship.name)"
+        func fault(_ message: String) -> Fault {
+            Fault(.invalidValue, message, path: "\(operation.pointer)/links", entity: model.entities[entity].name)
+        }
+        guard relationship.isToMany else {
+            throw fault("\(name) leads to one object, and `links` is about many. Omit it.")
+        }
+        guard links != .remove || !relationship.isOwned else {
+            throw fault("The objects of \(name) live in their owner. Delete those that are to go.")
+        }
+        guard operation.json.isNull else { return }
+        throw fault("With `links`, `json` is an object, a key, or an array of them. Without it, null ends all links.")
+    }
+
     private mutating func selection(
-        _ entity: Int, _ predicate: String?, _ arguments: JSONValue?, _ operation: JobOperation
+        _ entity: Int, _ predicate: String?, _ arguments: JSONValue?, at pointer: String
     ) throws(Fault) -> StagedSelection {
         guard let predicate else { return StagedSelection(entity: entity, nil) }
         do throws(Fault) {
@@ -172,13 +228,15 @@ package struct JobSteps {
             }
             return StagedSelection(entity: entity, checked)
         } catch {
-            throw error.at("\(operation.pointer)/where").of(entity: model.entities[entity].name)
+            throw error.at("\(pointer)/where").of(entity: model.entities[entity].name)
         }
     }
 }
 
 /// The effect of a step on the store.
 package enum StepAction: Sendable {
+    /// Ends the job if the object that the rows name is not as expected.
+    case expect(StagedExpectation)
     /// Inserts and updates objects, and links them.
     case merge
     /// Deletes the objects of that entity that the rows name.
@@ -332,6 +390,11 @@ package struct JobOperation {
     package var entity: String
     package var json: JSONValue
     package var action: Action
+    package var expectation: JobExpectation?
+    /// Of a `process` with an object.
+    package var adjustment: JobAdjustment?
+    /// Of a `relate`.
+    package var links: LinkChange?
     /// A JSON Pointer (RFC 6901) to the entity's name in the message.
     package var entityPointer: String
     /// A JSON Pointer to the object with the operation's fields.
@@ -351,12 +414,14 @@ package struct JobOperation {
     /// Whether the operation may, any number of times, read all objects of its entity, delete or unlink all objects that are
     /// linked to one, or rename an object to which all objects of another entity refer, however few bytes it has.
     package func isSearch(in model: Model) -> Bool {
+        // Its key paths may lead to all objects that are linked to one.
+        if case .matching? = expectation?.condition { return true }
         switch action {
-        case .sync(_, _, let actions, let part): actions.deletes && part?.isLast ?? true
-        case .deleteMatching: true
-        case .process(let object): object != nil
-        case .delete: model.index(ofEntity: entity).map(model.deletionReachesOthers) ?? false
-        case .relate, .map: false
+        case .sync(_, _, let actions, let part): return actions.deletes && part?.isLast ?? true
+        case .deleteMatching: return true
+        case .process(let object): return object != nil && adjustment?.hasRecord != false
+        case .delete: return model.index(ofEntity: entity).map(model.deletionReachesOthers) ?? false
+        case .relate, .map: return false
         }
     }
 

@@ -160,7 +160,7 @@ final class FetchNode {
     let inclusions: [Inclusion]
 
     convenience init(_ request: FetchRequest, _ sql: FetchSQL, _ connection: Connection) throws(StoreError) {
-        let style = ObjectShape.Style(names: request.names, dates: request.dates)
+        let style = ObjectShape.Style(names: request.names, dates: request.dates, hasVersion: request.hasVersions)
         let isWhole = request.selection.isEmpty && request.result != .count
         let selected = request.result == .count ? [] : request.selection
         let shape = isWhole ? nil : ObjectShape(selecting: selected, of: request.entity, style, sql.plan)

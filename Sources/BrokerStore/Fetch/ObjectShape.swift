@@ -19,6 +19,8 @@ struct ObjectShape {
         /// The objects of an included relationship, by its number among the included ones.
         case inclusion(Int)
         case text(String)
+        /// The hash of the row.
+        case version(RowVersion)
         /// For a hierarchy, by the name of the object's concrete entity.
         case kinds(column: Int, [KindMember])
     }
@@ -36,6 +38,7 @@ struct ObjectShape {
     struct Style {
         let names: FetchNames
         let dates: FetchDates
+        let hasVersion: Bool
     }
 
     static let alias = "t"
@@ -123,6 +126,7 @@ struct ShapeBuilder {
             links.insert(node, at: places.isEmpty && inclusion != nil ? [[relationship.name]] : places)
         }
         var tree = KeyPathTree()
+        if style.hasVersion { tree.insert(.version(version(ofEntity: index)), at: [[RowVersion.name]]) }
         for position in entity.attributeIndices {
             let attribute = entity.attributes[position]
             let free = paths(attribute.name, attribute.recordPaths).drop { links.isTaken($0, onlyAsPart: true) }
@@ -135,6 +139,20 @@ struct ShapeBuilder {
         // Like any other member, if the entity has none of that name.
         if style.names == .local, entity.parent != nil { tree.insert(.text(entity.name), at: [["entity"]]) }
         return tree.node
+    }
+
+    private mutating func version(ofEntity index: Int) -> RowVersion {
+        let entity = plan.model.entities[index]
+        var values: [RowVersion.Value] = []
+        for attribute in entity.attributeIndices.map({ entity.attributes[$0] }) {
+            values.append(RowVersion.Value(name: attribute.name, column: add(ObjectShape.column(attribute.column))))
+        }
+        for relationship in entity.relationshipIndices.map({ entity.relationships[$0] }) where !relationship.isToMany {
+            for column in linkColumns(relationship) {
+                values.append(RowVersion.Value(name: relationship.name, column: add(column)))
+            }
+        }
+        return RowVersion(entity: entity.name, values)
     }
 
     /// Whether a record may name the object at the other end by its key: it is not owned, and no part of a key of several
@@ -301,6 +319,7 @@ extension ObjectShape {
             if row.isNull(column) { writer.null() } else { write(key, row, &writer, hole) }
         case .unlessNull(let value): write(value, row, &writer, hole)
         case .text(let text): writer.string(text)
+        case .version(let version): writer.string(version.text(row))
         case .kinds(let column, let kinds):
             let name = row.bytes(column)
             guard let kind = kinds.first(where: { $0.name.elementsEqual(name) }) else { return writer.null() }
@@ -308,6 +327,20 @@ extension ObjectShape {
         case .inclusion(let number):
             hole(number, writer.count)
             writer.raw([] as [UInt8])
+        }
+    }
+
+    /// The version of the row's object, if the shape has versions.
+    func version(_ row: FetchedRow) -> String? { Self.version(root, row) }
+
+    private static func version(_ node: Node, _ row: FetchedRow) -> String? {
+        switch node {
+        case .version(let version): return version.text(row)
+        case .object(let members): return members.lazy.compactMap { version($0.node, row) }.first
+        case .kinds(let column, let kinds):
+            let name = row.bytes(column)
+            return kinds.first { $0.name.elementsEqual(name) }.flatMap { version($0.node, row) }
+        default: return nil
         }
     }
 

@@ -60,6 +60,8 @@ final class JobRun {
 
     private func apply(_ step: StagedStep) throws {
         switch step.action {
+        case .expect(let expectation):
+            try ExpectationJudge(merger, unique).judge(expectation, of: step.rows!, at: step.pointer)
         case .merge: try applyRecords(of: step, nil)
         case .sync(let sync): try apply(sync, step)
         case .delete(let entity):
@@ -333,6 +335,9 @@ enum JobWork {
         if let rows = step.rows { meter.budget.raise(by: units(for: rows)) }
         switch step.action {
         case .merge, .delete: meter.budget.charge(unitsPerStep)
+        case .expect(let expectation):
+            meter.budget.charge(unitsPerStep)
+            if case .matching(let selection) = expectation.condition { meter.budget.charge(units(for: selection)) }
         case .sync(let sync): meter.budget.charge(units(for: sync.selection))
         case .deleteMatching(let selection): meter.budget.charge(units(for: selection))
         }

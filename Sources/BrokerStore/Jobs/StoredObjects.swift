@@ -289,9 +289,27 @@ final class StoredObjects: ObjectStore {
             }
         case .linkTable(let number, let isReversed):
             for element in elements { try add(element, to: object, relationship, number, isReversed, isAppended) }
-            if replaces { try endLinks(of: object, number, isReversed, except: elements + retained) }
+            if replaces {
+                let staying = Set((elements + retained).map(\.number))
+                try endLinks(of: object, number, isReversed) { !staying.contains($0) }
+            }
         }
         if model.isOrdered, replaces { try order(elements, of: object, relationship) }
+    }
+
+    func unlink(
+        _ elements: [AppliedObject], from object: AppliedObject, _ relationship: Int
+    ) throws(ApplyingFault) {
+        let numbers = Set(elements.map(\.number))
+        switch plan.layout.entities[object.table].forms[relationship] {
+        case .column: return
+        case .destinationColumn(let column):
+            let destination = plan.model.destinationTable(object.table, relationship)
+            let linked = try linked(destination, column, object)
+            try clear(linked.filter(numbers.contains), destination, column)
+        case .linkTable(let number, let isReversed):
+            try endLinks(of: object, number, isReversed, where: numbers.contains)
+        }
     }
 
     /// Adds a link in a link table, at both ends of a relationship that is its own inverse.
@@ -325,9 +343,8 @@ final class StoredObjects: ObjectStore {
     }
 
     private func endLinks(
-        of object: AppliedObject, _ number: Int, _ isReversed: Bool, except staying: [AppliedObject]
+        of object: AppliedObject, _ number: Int, _ isReversed: Bool, where isEnded: (Int64) -> Bool
     ) throws(ApplyingFault) {
-        let staying = Set(staying.map(\.number))
         let directions = plan.layout.linkTables[number].isSymmetric ? [false, true] : [isReversed]
         try running { () throws(StoreError) in
             var ended: [Int64] = []
@@ -335,7 +352,7 @@ final class StoredObjects: ObjectStore {
                 let links = try statements.links(number, isReversed: isReversed)
                 links.bind(object.number, at: 1)
                 while try links.step() {
-                    if !staying.contains(links.integer(1)) { ended.append(links.integer(0)) }
+                    if isEnded(links.integer(1)) { ended.append(links.integer(0)) }
                 }
             }
             let delete = try statements.deleteLink(number)

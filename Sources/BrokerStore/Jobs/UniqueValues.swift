@@ -166,6 +166,12 @@ final class UniqueValues {
         try restore { asked.contains(Column(table: $0.table, attribute: $0.column)) }
     }
 
+    /// Restores the values of one object, because all of it is read.
+    func restore(_ table: Int, row number: Int64) throws {
+        // An object that is renamed may have another row number.
+        try restore { $0.table == table && ($0.rowNumber == number || merger.hasRenamed) }
+    }
+
     private func restore(_ isDue: (Parked) -> Bool) throws {
         var remaining: [Parked] = []
         for one in parked {

@@ -114,6 +114,16 @@ package struct FieldHasher {
         text.withUTF8 { add(UnsafeRawBufferPointer($0)) }
     }
 
+    /// 32 hexadecimal digits.
+    func digits() -> String {
+        var state = state
+        let (low, high) = state.finish()
+        return [low, high].map { word in
+            let digits = String(word, radix: 16)
+            return String(repeating: "0", count: 16 - digits.utf8.count) + digits
+        }.joined()
+    }
+
     /// The marker and 16 bytes.
     package func finish() -> JobHash {
         var state = state
@@ -135,7 +145,7 @@ package struct ApplicationFingerprint: Sendable, Equatable {
     }
 
     /// Raised by a change of Broker after which a job may end in another way, write other rows, or have another hash.
-    private static let rules = 3
+    private static let rules = 4
 
     private let facts: [Fact]
 

@@ -106,6 +106,15 @@ final class EntityStatements {
     }
     private var objectReads: [FetchDates: ObjectRead] = [:]
 
+    /// Parameters: the key. Returns the object in the form of `fetch`, with its version.
+    func versionedObject() throws(StoreError) -> ObjectRead {
+        if let read = versionedRead { return read }
+        let read = try ObjectRead(index, .model, hasVersion: true, plan, on: connection)
+        versionedRead = read
+        return read
+    }
+    private var versionedRead: ObjectRead?
+
     /// Parameters: the object's new key, then its old one. References to the object follow.
     func rename() throws(StoreError) -> Statement {
         try cache.statement(sql: update(keyNames, from: 1, where: equations(keyNames, from: keyNames.count + 1)))
@@ -239,8 +248,11 @@ struct ObjectRead {
     let statement: Statement
     private let reader: ObjectReader
 
-    init(_ entity: Int, _ dates: FetchDates, _ plan: StagingPlan, on connection: Connection) throws(StoreError) {
-        let shape = ObjectShape(entity: entity, including: [], ObjectShape.Style(names: .remote, dates: dates), plan)
+    init(
+        _ entity: Int, _ dates: FetchDates, hasVersion: Bool = false, _ plan: StagingPlan, on connection: Connection
+    ) throws(StoreError) {
+        let style = ObjectShape.Style(names: .remote, dates: dates, hasVersion: hasVersion)
+        let shape = ObjectShape(entity: entity, including: [], style, plan)
         let sql = FetchSQL(plan)
         reader = try ObjectReader(shape, of: entity, sql, on: connection)
         statement = try connection.prepare(sql.object(entity, shape))
@@ -251,6 +263,13 @@ struct ObjectRead {
         guard try statement.step() else { return writer.null() }
         try reader.withRow(of: statement) { reader.shape.write($0, to: &writer) { _, _ in } }
         statement.reset()
+    }
+
+    /// The version of the object whose key is bound; nil when there is none.
+    func version() throws(StoreError) -> String? {
+        defer { statement.reset() }
+        guard try statement.step() else { return nil }
+        return try reader.withRow(of: statement) { reader.shape.version($0) }
     }
 }
 
