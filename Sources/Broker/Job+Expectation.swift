@@ -42,10 +42,10 @@ extension Job.Operation {
     /// Adds to numbers of one object, which must exist. A null counts as 0.
     ///
     /// - Parameters:
-    ///   - key: the object's, as in ``process(_:as:object:nulls:)``.
+    ///   - key: the object's, as in ``update(_:key:with:nulls:)``.
     ///   - amounts: by the names of attributes in the model.
     public static func increment(
-        _ entity: String, _ key: some Encodable, by amounts: [String: some Encodable]
+        _ entity: String, key: some Encodable, by amounts: [String: some Encodable]
     ) throws(BrokerError) -> Self {
         Self(entity: entity, .adjust(increment: try RawJSON(value: amounts), object: try RawJSON(value: key)))
     }
@@ -53,10 +53,10 @@ extension Job.Operation {
     /// Appends text to strings, and elements to arrays, of one object, which must exist. A null counts as empty.
     ///
     /// - Parameters:
-    ///   - key: the object's, as in ``process(_:as:object:nulls:)``.
+    ///   - key: the object's, as in ``update(_:key:with:nulls:)``.
     ///   - values: by the names of attributes in the model.
     public static func append(
-        _ entity: String, _ key: some Encodable, _ values: [String: some Encodable]
+        _ entity: String, key: some Encodable, with values: [String: some Encodable]
     ) throws(BrokerError) -> Self {
         Self(entity: entity, .adjust(append: try RawJSON(value: values), object: try RawJSON(value: key)))
     }

@@ -109,7 +109,7 @@ struct ModelEditOptions: ParsableArguments {
     }
 
     private func migration(_ isLoss: Bool) throws -> MigrateCommand {
-        var arguments = isLoss ? ["--drop"] : []
+        var arguments = isLoss ? ["--drop", ""] : []
         if dryRun { arguments.append("--dry-run") }
         if yes { arguments.append("--yes") }
         if let store = connection.store {

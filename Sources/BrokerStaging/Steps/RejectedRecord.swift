@@ -118,7 +118,9 @@ private struct RejectedRecordCutter {
         records.append(record)
     }
 
-    private static let copied = ["entity", "object", "relationship", "mapping", "path"]
+    private static let copied = [
+        "entity", "object", "relationship", "mapping", "path", "expect", "increment", "append", "links",
+    ]
 
     private func headerBytes(_ operation: Operation) -> Int {
         Self.copied.reduce(operation.entity?.bytes.count ?? 0) { $0 + (operation.fields?[$1]?.bytes.count ?? 0) }
