@@ -47,7 +47,7 @@ func names(_ variable: String) -> [String] {
     Context.environment[variable]?.split(separator: " ").map(String.init) ?? []
 }
 
-/// RemoteBroker is a service with these traits. The programs do not use that; its tests do, which are built with Programs. What it
+/// RemoteBroker and EmbeddedBroker are services with these traits. The programs do not use that; its tests do, which are built with Programs. What it
 /// needs is a twentieth of a build of the programs, so a build of them alone is without it.
 let lifecycleTraits: Set =
     names("BROKER_PROGRAMS").isEmpty ? ["ServiceLifecycle", "Programs", "Replication"] : ["ServiceLifecycle"]
@@ -74,7 +74,7 @@ let package = Package(
     traits: [
         .trait(
             name: "ServiceLifecycle",
-            description: "RemoteBroker is a service of swift-service-lifecycle, with a graceful shutdown."),
+            description: "The brokers are services of swift-service-lifecycle, with a graceful shutdown."),
         .trait(name: "Embedding", description: "The coordinator, for BrokerEmbedded, with the packages that it needs."),
         // It includes the others without enabling them: SwiftPM passes the enabled traits to the compiler in an order that differs
         // from plan to plan (swift-package-manager#10525), and with two or more everything is compiled again.
@@ -211,8 +211,11 @@ let package = Package(
                 "Broker", "BrokerCoordinator", "BrokerFastJSON", "BrokerJSON", "BrokerMessages", "BrokerModel",
                 "BrokerSchema", "BrokerStaging", "BrokerStore", "BrokerWire",
                 forCoordinator("Logging", "swift-log"),
+                .product(
+                    name: "ServiceLifecycle", package: "swift-service-lifecycle",
+                    condition: .when(traits: lifecycleTraits)),
             ],
-            swiftSettings: strict),
+            swiftSettings: strict + [.define("LIFECYCLE", .when(traits: lifecycleTraits))]),
 
         // The programs, their common parts, and the readers of the command's input.
         .target(

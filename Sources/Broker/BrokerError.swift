@@ -1,4 +1,5 @@
 package import BrokerJSON
+public import FoundationEssentials
 
 /// Why a call to a broker failed.
 ///
@@ -41,6 +42,10 @@ public struct BrokerError: Error, Sendable, CustomStringConvertible {
         guard let fault else { return message }
         return fault.path.map { "\(code) at \($0): \(message)" } ?? "\(code): \(message)"
     }
+}
+
+extension BrokerError: LocalizedError {
+    public var errorDescription: String? { description }
 }
 
 extension BrokerError: Equatable {

@@ -83,6 +83,12 @@ public struct BrokerPredicate: Sendable, Hashable, ExpressibleByStringInterpolat
             }
         }
 
+        /// Binds a JSON value, or null: `\(nil)`.
+        public mutating func appendInterpolation(_ json: RawJSON?) {
+            predicate.format += "%@"
+            predicate.arguments.append(json ?? RawJSON("null"))
+        }
+
         /// Binds the name of an attribute or a relationship, or a key path of them.
         public mutating func appendInterpolation(key: String) {
             predicate.format += "%K"

@@ -14,6 +14,8 @@ internal import Synchronization
 ///
 /// Any task may call it at any time. Jobs of one task that waits for each take effect in that order.
 ///
+/// A double of a test implements ``close()`` and the calls that the test needs; the others throw ``BrokerError/Code/unsupported``.
+///
 /// **Cancellation** has one meaning, with a server and embedded: a call that ends with `CancellationError` has no effect.
 ///
 /// - ``process(_:)``, and ``submit(_:)`` until it returns: the job is cancelled. When its merge has begun (for `submit`, when it
@@ -322,16 +324,18 @@ extension BrokerService {
     ///   - sort: attributes to sort by, or key paths to them; with `-` before them in descending order. Without it objects come
     ///     in the order of their keys.
     ///   - include: paths of relationships whose objects are nested.
+    ///   - offset: objects to skip; with `limit` for pages of sorted objects.
     ///   - limit: objects at most; nil for all.
     ///   - dates: the form of dates; a property of the type `Date` needs ``Query/Dates/iso8601``.
     ///   - timeout: the maximum time of each `next()` that waits for an answer.
     public func objects<Value: Decodable & Sendable>(
         _ type: Value.Type = Value.self, from entity: String, where predicate: BrokerPredicate? = nil,
-        sort: [String] = [], include: [String] = [], limit: Int? = nil, names: Query.Names = .remote,
-        dates: Query.Dates = .iso8601, timeout: Duration? = nil
+        sort: [String] = [], include: [String] = [], offset: Int = 0, limit: Int? = nil,
+        names: Query.Names = .remote, dates: Query.Dates = .iso8601, timeout: Duration? = nil
     ) -> FetchedValues<Value> {
         let query = Query(
-            entity, where: predicate, sort: sort, limit: limit, include: include, names: names, dates: dates)
+            entity, where: predicate, sort: sort, offset: offset, limit: limit, include: include, names: names,
+            dates: dates)
         return FetchedValues { results(of: query, timeout: timeout) }
     }
 }
@@ -386,9 +390,9 @@ extension BrokerService {
         unknownKeys: Job.UnknownKeys? = nil, reply: Job.Reply = .summary, nulls: RawJSON.Nulls = .omitted,
         timeout: Duration? = nil
     ) async throws -> Completion {
-        let operation = try Job.Operation.process(records, as: entity, nulls: nulls)
-        return try await process(
-            Job(operation, id: id, onInvalid: onInvalid, unknownKeys: unknownKeys, reply: reply), timeout: timeout)
+        try await processing(id, onInvalid, unknownKeys, reply, timeout) {
+            try .process(records, as: entity, nulls: nulls)
+        }
     }
 
     /// Finds or creates objects of `entity` from JSON text: a record, or an array of records.
@@ -398,9 +402,7 @@ extension BrokerService {
         json: some JSONTextSource, as entity: String, id: JobID? = nil, onInvalid: Job.OnInvalid = .fail,
         unknownKeys: Job.UnknownKeys? = nil, reply: Job.Reply = .summary, timeout: Duration? = nil
     ) async throws -> Completion {
-        let operation = Job.Operation.process(json: json, as: entity)
-        return try await process(
-            Job(operation, id: id, onInvalid: onInvalid, unknownKeys: unknownKeys, reply: reply), timeout: timeout)
+        try await processing(id, onInvalid, unknownKeys, reply, timeout) { .process(json: json, as: entity) }
     }
 
     /// Fills one object, which must exist. A record that has another identity renames it, and what refers to it follows.
@@ -417,9 +419,9 @@ extension BrokerService {
         onInvalid: Job.OnInvalid = .fail, unknownKeys: Job.UnknownKeys? = nil, reply: Job.Reply = .summary,
         nulls: RawJSON.Nulls = .omitted, timeout: Duration? = nil
     ) async throws -> Completion {
-        let operation = try Job.Operation.update(entity, key: key, with: record, nulls: nulls)
-        return try await process(
-            Job(operation, id: id, onInvalid: onInvalid, unknownKeys: unknownKeys, reply: reply), timeout: timeout)
+        try await processing(id, onInvalid, unknownKeys, reply, timeout) {
+            try .update(entity, key: key, with: record, nulls: nulls)
+        }
     }
 
     /// Fills one object, which must exist, from JSON text; else as
@@ -429,9 +431,7 @@ extension BrokerService {
         onInvalid: Job.OnInvalid = .fail, unknownKeys: Job.UnknownKeys? = nil, reply: Job.Reply = .summary,
         timeout: Duration? = nil
     ) async throws -> Completion {
-        let operation = try Job.Operation.update(entity, key: key, json: json)
-        return try await process(
-            Job(operation, id: id, onInvalid: onInvalid, unknownKeys: unknownKeys, reply: reply), timeout: timeout)
+        try await processing(id, onInvalid, unknownKeys, reply, timeout) { try .update(entity, key: key, json: json) }
     }
 
     /// Gives a relationship of one object, which must exist, what a record would have there.
@@ -439,6 +439,7 @@ extension BrokerService {
     /// ```swift
     /// try await broker.set("department", of: "Employee", key: 3, to: Department(id: 7, name: "R&D"))
     /// try await broker.set("tags", of: "Employee", key: 3, to: ["swift", "sql"])  // keys
+    /// try await broker.set("department", of: "Employee", key: 3, to: nil)
     /// ```
     ///
     /// - Parameters:
@@ -450,9 +451,21 @@ extension BrokerService {
         onInvalid: Job.OnInvalid = .fail, unknownKeys: Job.UnknownKeys? = nil, reply: Job.Reply = .summary,
         timeout: Duration? = nil
     ) async throws -> Completion {
-        let operation = try Job.Operation.set(relationship, of: entity, key: key, to: value)
-        return try await process(
-            Job(operation, id: id, onInvalid: onInvalid, unknownKeys: unknownKeys, reply: reply), timeout: timeout)
+        try await processing(id, onInvalid, unknownKeys, reply, timeout) {
+            try .set(relationship, of: entity, key: key, to: value)
+        }
+    }
+
+    /// Ends the link of a relationship of one object, or all links of a to-many; else as
+    /// ``set(_:of:key:to:id:onInvalid:unknownKeys:reply:timeout:)``.
+    @discardableResult public func set(
+        _ relationship: String, of entity: String, key: some Encodable, to nothing: RawJSON?, id: JobID? = nil,
+        onInvalid: Job.OnInvalid = .fail, unknownKeys: Job.UnknownKeys? = nil, reply: Job.Reply = .summary,
+        timeout: Duration? = nil
+    ) async throws -> Completion {
+        try await processing(id, onInvalid, unknownKeys, reply, timeout) {
+            try .set(relationship, of: entity, key: key, to: nothing)
+        }
     }
 
     /// Processes records, then deletes the objects of `entity` that match the predicate (all of them without one) and
@@ -473,9 +486,9 @@ extension BrokerService {
         unknownKeys: Job.UnknownKeys? = nil, reply: Job.Reply = .summary, nulls: RawJSON.Nulls = .omitted,
         timeout: Duration? = nil
     ) async throws -> Completion {
-        let operation = try Job.Operation.sync(records, as: entity, where: predicate, actions: actions, nulls: nulls)
-        return try await process(
-            Job(operation, id: id, onInvalid: onInvalid, unknownKeys: unknownKeys, reply: reply), timeout: timeout)
+        try await processing(id, onInvalid, unknownKeys, reply, timeout) {
+            try .sync(records, as: entity, where: predicate, actions: actions, nulls: nulls)
+        }
     }
 
     /// A sync from JSON text, an array; else as ``sync(_:as:where:actions:id:onInvalid:unknownKeys:reply:nulls:timeout:)``.
@@ -484,9 +497,9 @@ extension BrokerService {
         actions: Set<Job.Operation.SyncAction> = .all, id: JobID? = nil, onInvalid: Job.OnInvalid = .fail,
         unknownKeys: Job.UnknownKeys? = nil, reply: Job.Reply = .summary, timeout: Duration? = nil
     ) async throws -> Completion {
-        let operation = Job.Operation.sync(json: json, as: entity, where: predicate, actions: actions)
-        return try await process(
-            Job(operation, id: id, onInvalid: onInvalid, unknownKeys: unknownKeys, reply: reply), timeout: timeout)
+        try await processing(id, onInvalid, unknownKeys, reply, timeout) {
+            .sync(json: json, as: entity, where: predicate, actions: actions)
+        }
     }
 
     /// Reads a whole payload that is a value; else as
@@ -496,9 +509,7 @@ extension BrokerService {
         onInvalid: Job.OnInvalid = .fail, unknownKeys: Job.UnknownKeys? = nil, reply: Job.Reply = .summary,
         timeout: Duration? = nil
     ) async throws -> Completion {
-        let operation = try Job.Operation.processPayload(payload, by: reading)
-        return try await process(
-            Job(operation, id: id, onInvalid: onInvalid, unknownKeys: unknownKeys, reply: reply), timeout: timeout)
+        try await processing(id, onInvalid, unknownKeys, reply, timeout) { try .processPayload(payload, by: reading) }
     }
 
     /// Reads a whole payload, as its server sent it: by a mapping of the model, by the routes for its resource path, or
@@ -515,9 +526,7 @@ extension BrokerService {
         onInvalid: Job.OnInvalid = .fail, unknownKeys: Job.UnknownKeys? = nil, reply: Job.Reply = .summary,
         timeout: Duration? = nil
     ) async throws -> Completion {
-        let operation = Job.Operation.processPayload(json: json, by: reading)
-        return try await process(
-            Job(operation, id: id, onInvalid: onInvalid, unknownKeys: unknownKeys, reply: reply), timeout: timeout)
+        try await processing(id, onInvalid, unknownKeys, reply, timeout) { .processPayload(json: json, by: reading) }
     }
 
     /// Deletes objects by their keys, and further objects by the delete rules of their relationships. Keys without an
@@ -529,8 +538,7 @@ extension BrokerService {
         _ entity: String, keys: [some Encodable], id: JobID? = nil, onInvalid: Job.OnInvalid = .fail,
         reply: Job.Reply = .summary, timeout: Duration? = nil
     ) async throws -> Completion {
-        let operation = try Job.Operation.delete(entity, keys: keys)
-        return try await process(Job(operation, id: id, onInvalid: onInvalid, reply: reply), timeout: timeout)
+        try await processing(id, onInvalid, nil, reply, timeout) { try .delete(entity, keys: keys) }
     }
 
     /// Deletes the objects that match, and further objects by the delete rules of their relationships.
@@ -545,8 +553,26 @@ extension BrokerService {
         _ entity: String, where predicate: BrokerPredicate, id: JobID? = nil, onInvalid: Job.OnInvalid = .fail,
         reply: Job.Reply = .summary, timeout: Duration? = nil
     ) async throws -> Completion {
-        let operation = Job.Operation.delete(entity, where: predicate)
-        return try await process(Job(operation, id: id, onInvalid: onInvalid, reply: reply), timeout: timeout)
+        try await processing(id, onInvalid, nil, reply, timeout) { .delete(entity, where: predicate) }
+    }
+}
+
+extension BrokerService {
+    /// Makes an operation and processes it, both within the time: encoding ends when the time is over or the task is cancelled.
+    private func processing(
+        _ id: JobID?, _ onInvalid: Job.OnInvalid, _ unknownKeys: Job.UnknownKeys?, _ reply: Job.Reply,
+        _ timeout: Duration?, _ makeOperation: () throws -> Job.Operation
+    ) async throws -> Completion {
+        let limit = EncodingLimit(timeout: timeout)
+        let operation: Job.Operation
+        do {
+            operation = try EncodingLimit.$current.withValue(limit, operation: makeOperation)
+        } catch {
+            try Task.checkCancellation()
+            throw error
+        }
+        let job = Job(operation, id: id, onInvalid: onInvalid, unknownKeys: unknownKeys, reply: reply)
+        return try await withTimeout(timeout, since: limit.begin, job: id) { try await process(job) }
     }
 }
 
@@ -571,14 +597,15 @@ package let timeoutGrace = Duration.seconds(2)
 ///
 /// - Parameters:
 ///   - timeout: nil for no limit.
+///   - begin: from when the time counts.
 ///   - grace: the maximum time from the cancellation to the call's end.
 ///   - id: the job's, if it is known.
 /// - Throws: what the call throws; ``BrokerError/Code/timedOut`` when it ended because of the time, without an effect;
 ///   ``BrokerError/Code/outcomeUnknown`` when it only waited, or when it did not end in the grace period. It goes on then, without
 ///   a waiter.
 package func withTimeout<Value: Sendable>(
-    _ timeout: Duration?, grace: Duration = timeoutGrace, job id: JobID? = nil,
-    _ call: @escaping @Sendable () async throws -> Value
+    _ timeout: Duration?, since begin: ContinuousClock.Instant = .now, grace: Duration = timeoutGrace,
+    job id: JobID? = nil, _ call: @escaping @Sendable () async throws -> Value
 ) async throws -> Value {
     guard let timeout else { return try await call() }
     let end = Answer<Value>()
@@ -591,7 +618,7 @@ package func withTimeout<Value: Sendable>(
         }
     }
     let clock = Task {
-        try await Task.sleep(for: timeout)
+        try await Task.sleep(until: begin + timeout, clock: .continuous)
         isLate.store(true, ordering: .relaxed)
         work.cancel()
         try await Task.sleep(for: grace)
@@ -604,15 +631,18 @@ package func withTimeout<Value: Sendable>(
     } catch is CancellationError {
         try Task.checkCancellation()
         guard isLate.load(ordering: .relaxed) else { throw CancellationError() }
-        throw BrokerError.timedOut(
-            "The call took longer than its timeout of \(timeout) and was cancelled; it has no effect.")
+        throw BrokerError.timedOut(after: timeout)
     } catch let error as BrokerError where isLate.load(ordering: .relaxed) && error.isWaitCancelled {
         throw BrokerError.outcomeUnknown(afterTimeout: timeout, "", job: error.jobID)
     }
 }
 
 extension BrokerError {
-    fileprivate static func timedOut(_ message: String) -> BrokerError { BrokerError(.timedOut, message) }
+    static func timedOut(after timeout: Duration) -> BrokerError {
+        timedOut("The call took longer than its timeout of \(timeout) and was cancelled; it has no effect.")
+    }
+
+    private static func timedOut(_ message: String) -> BrokerError { BrokerError(.timedOut, message) }
 
     /// The call only waited for something that goes on, and its task was cancelled.
     fileprivate var isWaitCancelled: Bool { isOutcomeUnknown && (cause as? BrokerError)?.code == .waitCancelled }

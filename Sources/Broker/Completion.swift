@@ -241,6 +241,48 @@ extension RawJSON {
     }
 }
 
+// MARK: - Text
+
+extension Completion: CustomStringConvertible {
+    /// The table of the command `broker`, what the job's sender should know, and the job.
+    public var description: String {
+        var lines = changes.isEmpty ? [] : Changes.table(of: changes)
+        lines += rejections.map { "rejected: \($0)" }
+        lines += warnings.map { "warning: \($0)" }
+        let end = isDryRun ? "tried; nothing was written" : "committed as job \(sequence)"
+        lines.append("\(id): \(end)\(isDuplicate ? ", applied before" : "")")
+        return lines.joined(separator: "\n")
+    }
+}
+
+extension Completion.Warning: CustomStringConvertible {
+    public var description: String {
+        let subject = [entity, key].compactMap { $0 }.joined(separator: ".")
+        return [code.rawValue, subject, count.map { "(\($0))" } ?? "", paths.joined(separator: ", ")]
+            .filter { !$0.isEmpty }.joined(separator: " ")
+    }
+}
+
+extension Completion.Changes {
+    package var numbers: [(name: String, count: Int)] {
+        [
+            ("inserted", inserted), ("updated", updated), ("unchanged", unchanged), ("deleted", deleted),
+            ("rejected", rejected),
+        ]
+    }
+
+    /// The lines of a table, the heading first.
+    package static func table(of changes: [String: Self]) -> [String] {
+        let width = max(6, changes.keys.map(\.count).max() ?? 0)
+        func row(_ name: String, _ cells: [String]) -> String {
+            name + String(repeating: " ", count: width - name.count)
+                + cells.map { String(repeating: " ", count: 2 + max(0, 9 - $0.count)) + $0 }.joined()
+        }
+        return [row("entity", Self().numbers.map(\.name))]
+            + changes.sorted { $0.key < $1.key }.map { row($0.key, $0.value.numbers.map { "\($0.count)" }) }
+    }
+}
+
 // MARK: - Reading
 
 extension Completion {

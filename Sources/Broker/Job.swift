@@ -1,3 +1,5 @@
+internal import FoundationEssentials
+
 /// Operations that take effect together or not at all.
 public struct Job: Sendable, Hashable {
     /// Fields that earlier servers ignored, with the effect of a job that lacks them. `welcome` has their names.
@@ -217,7 +219,7 @@ extension Set<Job.Operation.SyncAction> {
 ///
 /// Ids are compared byte by byte, as the server does, so that two ids that differ in Unicode form only are two ids.
 /// (`String` compares canonical forms.)
-public struct JobID: Sendable, Hashable, CustomStringConvertible, ExpressibleByStringLiteral {
+public struct JobID: Sendable, Hashable, CustomStringConvertible, ExpressibleByStringInterpolation {
     /// Bytes that an id may have.
     public static let byteCounts = 1...128
     /// The prefix of ids that the server makes. A client's id may not have it, or one job could be mistaken for another.
@@ -254,8 +256,8 @@ extension Job.Operation {
     /// - Parameters:
     ///   - records: see ``RawJSON/init(encoding:nulls:)``.
     ///   - nulls: what a member that is nil does: by default nothing, so that the column stays as it is.
-    /// - Throws: ``BrokerError/Code/notEncodable``, also for a `String`: as a value it is no record, so it is JSON text whose label
-    ///   is missing. All functions here throw that.
+    /// - Throws: ``BrokerError/Code/notEncodable``, also for a `String`, for `Data` and for bytes: as values they are no records, so they
+    ///   are JSON text whose label is missing. All functions here throw that.
     public static func process(
         _ records: some Encodable, as entity: String, nulls: RawJSON.Nulls = .omitted
     ) throws(BrokerError) -> Self {
@@ -298,6 +300,13 @@ extension Job.Operation {
         _ relationship: String, of entity: String, key: some Encodable, to value: some Encodable
     ) throws(BrokerError) -> Self {
         try set(relationship, of: entity, key: key, json: try RawJSON(value: value))
+    }
+
+    /// Ends the link of a relationship of one object, or all links of a to-many; else as ``set(_:of:key:to:)``.
+    public static func set(
+        _ relationship: String, of entity: String, key: some Encodable, to nothing: RawJSON?
+    ) throws(BrokerError) -> Self {
+        try set(relationship, of: entity, key: key, json: nothing ?? RawJSON("null"))
     }
 
     /// Gives a relationship of one object, which must exist, a value from JSON text, such as `null`; else as
@@ -360,8 +369,9 @@ extension Job.Operation {
     private static func encoded(
         _ value: some Encodable, _ nulls: RawJSON.Nulls
     ) throws(BrokerError) -> RawJSON {
-        if type(of: value) == String.self {
-            throw .notEncodable("a String is not a record; JSON text in a String has the label `json:`")
+        let type: Any.Type = type(of: value)
+        if type == String.self || type == Data.self || type == [UInt8].self {
+            throw .notEncodable("\(type) is no record; JSON text has the label `json:`")
         }
         return try RawJSON(encoding: value, nulls: nulls)
     }

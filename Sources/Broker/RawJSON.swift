@@ -1,5 +1,5 @@
 internal import BrokerJSON
-internal import FoundationEssentials
+public import FoundationEssentials
 
 /// One JSON text, as it is sent: numbers of any length stay exact.
 ///
@@ -74,6 +74,8 @@ public struct RawJSON: Sendable, Hashable, CustomStringConvertible {
             knownDepth = encoded.write(to: &writer)
             bytes = writer.bytes
             hasEncodedMembers = encoded.hasMembers
+        } catch let error as BrokerError where error.code == .timedOut {
+            throw error
         } catch {
             throw .notEncodable("\(error)")
         }
@@ -109,7 +111,7 @@ public struct RawJSON: Sendable, Hashable, CustomStringConvertible {
     public func hash(into hasher: inout Hasher) { hasher.combine(bytes) }
 }
 
-/// JSON text, for the parameters that are labelled `json:`: a `String`, bytes of UTF-8, or a ``RawJSON``.
+/// JSON text, for the parameters that are labelled `json:`: a `String`, bytes of UTF-8, `Data`, or a ``RawJSON``.
 public protocol JSONTextSource {
     func makeJSON() -> RawJSON
 }
@@ -119,6 +121,10 @@ extension RawJSON: JSONTextSource {
 }
 
 extension String: JSONTextSource {
+    public func makeJSON() -> RawJSON { RawJSON(self) }
+}
+
+extension Data: JSONTextSource {
     public func makeJSON() -> RawJSON { RawJSON(self) }
 }
 

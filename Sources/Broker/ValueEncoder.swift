@@ -1,6 +1,25 @@
 internal import BrokerJSON
 internal import FoundationEssentials
 
+/// Until when a call may encode its values; cancelling its task ends that as well.
+struct EncodingLimit: Sendable {
+    /// Nil outside of such a call.
+    @TaskLocal static var current: EncodingLimit?
+
+    let begin = ContinuousClock.now
+    private let timeout: Duration?
+
+    init(timeout: Duration?) { self.timeout = timeout }
+
+    /// - Throws: when the call that encodes has no time left.
+    static func check() throws {
+        guard let current else { return }
+        try Task.checkCancellation()
+        guard let timeout = current.timeout, ContinuousClock.now - current.begin > timeout else { return }
+        throw BrokerError.timedOut(after: timeout)
+    }
+}
+
 /// Encodes `Encodable` values as JSON, as Foundation's `JSONEncoder` does with sorted keys, with four differences:
 ///
 /// 1. A `Date` is its seconds since 1970 in exact digits; see ``digits(of:)``.
@@ -168,6 +187,7 @@ final class EncodedValue {
 
     var isEmpty: Bool { text == nil && elements == nil && members == nil }
     var elementCount: Int { elements?.count ?? 0 }
+    var memberCount: Int { members?.count ?? 0 }
 
     func set(_ json: [UInt8], depth: Int = 0) {
         text = json
@@ -242,7 +262,10 @@ struct EncodingKeyedContainer<Key: CodingKey>: KeyedEncodingContainerProtocol {
     }
 
     func encodeNil(forKey key: Key) { member(key).encodeNil() }
-    func encode<Value: Encodable>(_ value: Value, forKey key: Key) throws { try member(key).encode(value) }
+    func encode<Value: Encodable>(_ value: Value, forKey key: Key) throws {
+        if encoder.place.memberCount % 64 == 63 { try EncodingLimit.check() }
+        try member(key).encode(value)
+    }
     func encode(_ value: Int128, forKey key: Key) throws { member(key).encode(value) }
     func encode(_ value: UInt128, forKey key: Key) throws { member(key).encode(value) }
 
@@ -296,7 +319,10 @@ struct EncodingUnkeyedContainer: UnkeyedEncodingContainer {
     }
 
     func encodeNil() { element().encodeNil() }
-    func encode<Value: Encodable>(_ value: Value) throws { try element().encode(value) }
+    func encode<Value: Encodable>(_ value: Value) throws {
+        if count % 16 == 0 { try EncodingLimit.check() }
+        try element().encode(value)
+    }
     func encode(_ value: Int128) throws { element().encode(value) }
     func encode(_ value: UInt128) throws { element().encode(value) }
 

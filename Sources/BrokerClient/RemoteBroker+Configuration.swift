@@ -35,7 +35,8 @@ extension RemoteBroker {
         /// Whether the first connection of `connect(to:)` is tried again.
         package var waitsForServer = true
         /// The maximum time without a connection. After it, unanswered requests fail: jobs that were sent with
-        /// ``/Broker/BrokerError/Code/outcomeUnknown``, the others with ``/Broker/BrokerError/Code/connectionLost``. It restarts when
+        /// ``/Broker/BrokerError/Code/outcomeUnknown``, the others with ``/Broker/BrokerError/Code/connectionLost``, or with
+        /// ``/Broker/BrokerError/Code/cannotConnect`` when no server was ever reached. It restarts when
         /// the server has answered a request; a welcome alone does not count, or a server that welcomes and closes would be tried
         /// forever.
         public var reconnectDeadline = Duration.seconds(30)

@@ -1,4 +1,4 @@
-public import Broker
+@_exported public import Broker
 internal import BrokerJSON
 internal import BrokerWire
 public import Logging

@@ -136,6 +136,8 @@ struct Session: Sendable {
     var waitingSince = NIODeadline.uptimeNanoseconds(0)
     /// Nothing more is taken; what is unanswered is finished.
     private(set) var isDraining = false
+    /// A server has welcomed the client, now or before.
+    private var wasReached = false
     /// A lost connection is made again though nothing is unanswered.
     private var staysConnected = false
     /// The connection was lost, and there was none since.
@@ -251,7 +253,8 @@ struct Session: Sendable {
         var reconnection = self.reconnection ?? newReconnection
         if isIdle { reconnection.restart(at: now) }
         guard let delay = reconnection.delay(at: now) ?? (isIdle ? Reconnection.longestDelay : nil) else {
-            return abandon(.connectionLost(reason), at: now, into: &effects)
+            let error = wasReached ? .connectionLost(reason) : BrokerError.cannotConnect(path: path, reason: reason)
+            return abandon(error, at: now, into: &effects)
         }
         attribution?.asked = nil
         connect(reconnection, after: delay, at: now, into: &effects)
@@ -619,6 +622,7 @@ extension Session {
         link = .connected(connection: connection)
         if !wasWelcomed { reconnection = nil }
         wasWelcomed = true
+        wasReached = true
         isLossNoted = false
         reconnection?.connected(at: now)
         effects.notes.append(.connected(resent: jobs.resendCount))

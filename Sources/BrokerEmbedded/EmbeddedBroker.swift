@@ -1,4 +1,4 @@
-public import Broker
+@_exported public import Broker
 internal import BrokerCoordinator
 internal import BrokerJSON
 internal import BrokerModel
@@ -177,6 +177,31 @@ public final class EmbeddedBroker: BrokerService {
         await owned.stop()
         folder?.delete()
         stopped.finish(.success(()))
+    }
+}
+
+#if LIFECYCLE
+public import ServiceLifecycle
+
+/// With the package trait `ServiceLifecycle`.
+extension EmbeddedBroker: Service {}
+#endif
+
+extension EmbeddedBroker {
+    /// Keeps the broker until the task is cancelled or a graceful shutdown begins (with the trait `ServiceLifecycle`, in a
+    /// `ServiceGroup`); then closes it, as ``close()`` does.
+    public func run() async {
+        let end = Answer<Void>()
+        #if LIFECYCLE
+        await withGracefulShutdownHandler {
+            try? await end.value()
+        } onGracefulShutdown: {
+            end.finish(.success(()))
+        }
+        #else
+        try? await end.value()
+        #endif
+        await close()
     }
 }
 

@@ -111,7 +111,7 @@ extension StoreError {
                     + "send this again.", sqliteCode: result)
         case SQLITE_NOTADB:
             self.init(
-                .unavailable, "\(store) is no SQLite database. Give --store another file; nothing was touched.",
+                .unavailable, "\(store) is no SQLite database. Name another file for the store; nothing was touched.",
                 sqliteCode: result)
         case SQLITE_CORRUPT:
             self.init(
@@ -136,7 +136,7 @@ extension StoreError {
         self.init(
             .unavailable,
             "The store \(Self.path(database) ?? "") cannot be opened: its schema, or the model in it, is larger than any that "
-                + "Broker makes, or takes more than \(memory >> 20) MiB of memory. Give --store another file; nothing was "
+                + "Broker makes, or takes more than \(memory >> 20) MiB of memory. Name another file for the store; nothing was "
                 + "touched.", sqliteCode: result)
     }
 

@@ -136,7 +136,7 @@ package struct StoreOpening {
             isMarked
             ? "Broker feeds this database and never changes its tables: use a model that fits them"
             : "To feed the database as it is, begin with the model that `broker model import` makes of it; to have a "
-                + "store of Broker's own, give --store another file"
+                + "store of Broker's own, name another file"
         return StoreError(
             .incompatible,
             "\(path) is a database, but not one that Broker made (\(contents)), and its tables do not fit the model: "

@@ -36,7 +36,7 @@ import Tracing
 
     /// Each way by which a text comes into a message, and the place that its error names.
     static let calls: [(path: String, call: Call)] = [
-        ("/json", { _ = try await $0.process($1.bytes, as: "E") }),
+        ("/json", { _ = try await $0.process(json: $1.bytes, as: "E") }),
         ("/json", { _ = try await $0.process(json: $1, as: "E") }),
         ("/json", { _ = try await $0.process(json: $1.description, as: "E") }),
         ("/json", { _ = try await $0.update("E", key: 1, json: $1) }),
@@ -124,13 +124,16 @@ import Tracing
         }
     }
 
-    @Test func `a string in the place of records is an error that names the label of JSON text`() {
-        let calls: [(String) throws -> Job.Operation] = [
+    @Test(arguments: ["[]", Data("[]".utf8), Array("[]".utf8)] as [any Encodable & Sendable])
+    func `a text or bytes in the place of records are an error that names the label of JSON text`(
+        text: any Encodable & Sendable
+    ) {
+        let calls: [(any Encodable) throws -> Job.Operation] = [
             { try .process($0, as: "E") }, { try .update("E", key: 1, with: $0) }, { try .sync($0, as: "E") },
             { try .processPayload($0) }, { try .processPayload($0, by: .path("/a")) },
         ]
         for call in calls {
-            let error = #expect(throws: BrokerError.self) { try call("[]") }
+            let error = #expect(throws: BrokerError.self) { try call(text) }
             #expect(error?.description.contains("`json:`") == true)
         }
     }
@@ -325,6 +328,23 @@ extension Query {
         #expect(tracer.finishedSpans.map(\.errors.count) == [0, 1] && tracer.activeSpans.isEmpty)
         client.close()
         try await server.stop()
+    }
+
+    @Test func `a client that never reached a server says where it looked, and why there is none`() async {
+        var configuration = RemoteBroker.Configuration()
+        configuration.reconnectDeadline = .milliseconds(500)
+        let client = RemoteBroker(.unixSocket("/nowhere/broker.sock"), configuration: configuration)
+        let calls: [(RemoteBroker) async throws -> Void] = [
+            { _ = try await $0.statistics() }, { try await $0.process(json: "{}", as: "E") },
+        ]
+        for call in calls {
+            let error = await #expect(throws: BrokerError.self) { try await call(client) }
+            #expect(error?.code == .cannotConnect)
+            #expect(
+                error?.message.contains("/nowhere/broker.sock: there is no such socket") == true,
+                "\(String(describing: error))")
+        }
+        client.close()
     }
 
     private struct W3CInstrument: Instrument {

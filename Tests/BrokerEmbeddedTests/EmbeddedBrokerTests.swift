@@ -9,6 +9,17 @@ import Testing
 @Suite(.timeLimit(.minutes(5))) struct EmbeddedBrokerTests {
     private let store = TestStore()
 
+    @Test func `a broker that runs is closed when its task is cancelled`() async throws {
+        let broker = try await store.open()
+        let running = Task { await broker.run() }
+        try await broker.process([Employee(id: 1)], as: "Employee")
+        running.cancel()
+        await running.value
+        let error = await #expect(throws: BrokerError.self) { try await broker.process(json: "{}", as: "Employee") }
+        #expect(error?.code == .draining)
+        await (try await store.open()).close()
+    }
+
     // MARK: - Outcomes
 
     @Test func `an outcome is typed: changes, keys, warnings, sequence, and whether it was applied before`()

@@ -173,7 +173,7 @@ import Testing
         let error = try refusal(path)
         #expect(error.code == .unavailable)
         #expect(error.message.contains("process \(getpid())"))
-        #expect(error.message.contains("--store"))
+        #expect(error.message.contains("another store"))
         withExtendedLifetime(lock) {}
     }
 

@@ -109,8 +109,8 @@ import Testing
         var changed = try RawJSON(encoding: Record())
         changed.bytes = Array(bytes)
         let texts = [
-            Job(.process(json: #"{"id":1}"#, as: "E")), Job(try .process(bytes, as: "E")),
-            Job(try .process(Array(bytes), as: "E")), Job(.process(json: changed, as: "E")),
+            Job(.process(json: #"{"id":1}"#, as: "E")), Job(.process(json: bytes, as: "E")),
+            Job(.process(json: Array(bytes), as: "E")), Job(.process(json: changed, as: "E")),
             Job(try .set("r", of: "E", key: Record(), to: [1, 2])), Job(.sync(json: "[]", as: "E")),
             Job(try .delete("E", keys: [Record()])), Job(try .process([Record](), as: "E")),
             Job(.processPayload(json: "{}")),

@@ -5,6 +5,9 @@ import PackageDescription
 let trait = Context.environment["BROKER_TRAITS"] ?? ""
 let url = Context.environment["BROKER_URL"] ?? "../.."
 
+// One import brings all that a program calls.
+let alone: [SwiftSetting] = [.enableUpcomingFeature("MemberImportVisibility")]
+
 // A package as a user of the libraries would write it, which depends on Broker by version and wants nothing but
 // the client, or the embedded broker as well. scripts/check resolves it both ways, looks at what it depends on, builds and
 // runs it.
@@ -18,13 +21,9 @@ let package = Package(
     targets: [
         .executableTarget(
             name: "Consumer",
-            dependencies: [
-                .product(name: "Broker", package: "broker"), .product(name: "BrokerClient", package: "broker"),
-            ]),
+            dependencies: [.product(name: "BrokerClient", package: "broker")], swiftSettings: alone),
         .executableTarget(
             name: "Embedded",
-            dependencies: [
-                .product(name: "Broker", package: "broker"), .product(name: "BrokerEmbedded", package: "broker"),
-            ]),
+            dependencies: [.product(name: "BrokerEmbedded", package: "broker")], swiftSettings: alone),
     ]
 )

@@ -1,4 +1,3 @@
-import Broker
 import BrokerEmbedded
 
 struct Employee: Codable {

@@ -17,7 +17,7 @@ import Testing
         var tickets: [SubmittedJob] = []
         for number in 0..<50 {
             let json = Array(#"[{"id": \#(number), "name": "n"}]"#.utf8)
-            tickets.append(try await broker.submit(Job(.process(json, as: "Employee"))))
+            tickets.append(try await broker.submit(Job(.process(json: json, as: "Employee"))))
         }
         kill(server.processIdentifier, SIGTERM)
         for ticket in tickets { _ = try await ticket.completion }

@@ -224,7 +224,9 @@ import Testing
         let result = try submit()
         #expect(result.status == 1)
         #expect(result.complaints.hasPrefix("broker: The store "), "\(result.complaints)")
-        #expect(result.complaints.contains("app.sqlite is no SQLite database. Give --store another file; nothing was"))
+        #expect(
+            result.complaints.contains("app.sqlite is no SQLite database. Name another file for the store; nothing was")
+        )
         #expect(try files == ["app.sqlite", "model.json"])
     }
 }

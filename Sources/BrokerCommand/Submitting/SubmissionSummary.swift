@@ -115,15 +115,9 @@ struct SubmissionSummary {
     }
 
     private func sayTable() throws(CommandFailure) {
-        let width = max(6, changes.keys.map(\.count).max() ?? 0)
-        func row(_ name: String, _ cells: [String]) -> String {
-            name + String(repeating: " ", count: width - name.count)
-                + cells.map { String(repeating: " ", count: 2 + max(0, 9 - $0.count)) + $0 }.joined()
-        }
-        try Program.sayHeading(row("entity", Completion.Changes().numbers.map(\.name)))
-        for (entity, counts) in changes.sorted(by: { $0.key < $1.key }) {
-            try Program.say(row(entity, counts.numbers.map { "\($0.count)" }))
-        }
+        let lines = Completion.Changes.table(of: changes)
+        try Program.sayHeading(lines[0])
+        for line in lines.dropFirst() { try Program.say(line) }
     }
 
     /// As a JSON object, to standard output.
@@ -168,13 +162,6 @@ extension BrokerError.Code {
 }
 
 extension Completion.Changes {
-    var numbers: [(name: String, count: Int)] {
-        [
-            ("inserted", inserted), ("updated", updated), ("unchanged", unchanged), ("deleted", deleted),
-            ("rejected", rejected),
-        ]
-    }
-
     fileprivate mutating func add(_ other: Completion.Changes) {
         inserted += other.inserted
         updated += other.updated

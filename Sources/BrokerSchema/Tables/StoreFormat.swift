@@ -107,7 +107,7 @@ package enum StoreFormat {
     private static func foreignDatabase(_ path: String, _ id: Int64, _ tables: [String]) -> StoreError {
         StoreError(
             .incompatible,
-            "\(path) is a database, but not one that Broker made (\(describe(id, tables))). Give --store another file; "
+            "\(path) is a database, but not one that Broker made (\(describe(id, tables))). Name another file for the store; "
                 + "nothing was touched.")
     }
 }

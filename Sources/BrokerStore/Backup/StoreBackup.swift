@@ -171,7 +171,7 @@ final class BackupTarget {
 
     // MARK: - Failures
 
-    private static let otherName = "Name another file, move that one away, or say --replace"
+    private static let otherName = "Name another file, move that one away, or have it replaced"
 
     private static func refusal(_ path: String, _ what: String, _ remedy: String) -> StoreError {
         StoreError.unavailable("The backup \(path) \(what). \(remedy); nothing was written.")

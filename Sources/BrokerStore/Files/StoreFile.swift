@@ -10,17 +10,18 @@ struct StoreFile {
 
     /// - Throws: ``StoreError`` `unavailable` when no store can be there: an empty path, a folder, a FIFO, memory.
     init(path: String) throws(StoreError) {
-        guard !path.isEmpty else { throw StoreError.unavailable("The store has no name. Give --store a file.") }
+        guard !path.isEmpty else { throw StoreError.unavailable("The store has no name. Name a file for the store.") }
         guard path != ":memory:" else {
             throw StoreError.unavailable(
-                "A store is a file; one in memory would be lost at the end. Give --store a file.")
+                "A store is a file; one in memory would be lost at the end. Name a file for the store.")
         }
         self.path = path
         location = try Self.resolved(path)
         var status = stat()
         exists = lstat(location, &status) == 0
         if exists, status.kind != S_IFREG {
-            throw StoreError.unavailable("The store \(path) is \(status.kindName), and no file. Give --store a file.")
+            throw StoreError.unavailable(
+                "The store \(path) is \(status.kindName), and no file. Name a file for the store.")
         }
     }
 

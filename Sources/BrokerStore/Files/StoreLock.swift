@@ -84,25 +84,25 @@ package final class StoreLock: Sendable {
     private static func unchangeable(_ path: String, _ mode: UInt32, _ cause: Int32) -> StoreError {
         StoreError.unavailable(
             "The permissions of \(path) cannot be made 0\(String(mode, radix: 8)): \(String(cString: strerror(cause))). "
-                + "Run the server as the file's owner, or omit --store-mode.")
+                + "Run the server as the file's owner, or leave the mode as it is.")
     }
 
     private static func hold(
         _ path: String, beside storePath: String, _ mode: UInt32?
     ) throws(StoreError) -> HeldFile {
         let file = try hold(
-            path, "The lock file \(path)", of: storePath, mode, otherwise: "Move it away, or give another --store.",
+            path, "The lock file \(path)", of: storePath, mode, otherwise: "Move it away, or name another store.",
             check: "Check that the folder exists and may be written.", namesOwner: true)
         guard file.linkCount == 1, isOurs(file.descriptor) else {
             throw StoreError.unavailable(
-                "\(path) is there and is no lock file of Broker's. Move it away, or give another --store.")
+                "\(path) is there and is no lock file of Broker's. Move it away, or name another store.")
         }
         return file
     }
 
     private static func hold(_ store: StoreFile, _ mode: UInt32?) throws(StoreError) -> HeldFile {
         let file = try hold(
-            store.location, "The store \(store.path)", of: store.path, mode, otherwise: "Give --store a file.",
+            store.location, "The store \(store.path)", of: store.path, mode, otherwise: "Name a file for the store.",
             check: "Check the file, and that its folder exists and may be written.", namesOwner: false)
         guard file.linkCount == 1 else {
             throw StoreError.unavailable(
@@ -132,7 +132,7 @@ package final class StoreLock: Sendable {
     private static func belongs(_ path: String, to owner: Int32?) -> StoreError {
         var error = StoreError.unavailable(
             "The store \(path) belongs to another broker\(owner.map { ", process \($0)" } ?? ""). "
-                + "Use that one, stop it, or give this one another --store.")
+                + "Use that one, stop it, or give this one another store.")
         error.isInUse = true
         return error
     }

@@ -50,6 +50,7 @@ import Testing
             try await importStaff(broker)
             try await broker.set("department", of: "Employee", key: 3, to: Department(id: 7, name: "R&D"))
             try await broker.set("tags", of: "Employee", key: 3, to: ["swift", "sql"])  // keys
+            try await broker.set("department", of: "Employee", key: 3, to: nil)
             try await broker.update("Employee", key: 3, with: Employee(id: 3, name: "Ada King"))
             for try await employee in broker.objects(Employee.self, from: "Employee", where: "age > \(40)") {
                 print(employee)

@@ -1,4 +1,3 @@
-import Broker
 import BrokerClient
 
 struct Employee: Codable {
