@@ -290,13 +290,14 @@ private func utf8(_ text: String) -> [UInt8] { Array(text.utf8) }
             try action(.delete("A", keys: [1]).expecting(.matching("a == \(1)")))
                 == #"A: delete /entity [1] expect {"where":"a == %@","arguments":[1]}"#)
         #expect(
-            try action(.relate("A", 1, "r", json: "[2]").changing(links: .remove).expecting(.version(version)))
+            try action(.set("r", of: "A", key: 1, json: "[2]").changing(links: .remove).expecting(.version(version)))
                 == #"A: relate 1 "r" /entity [2] expect {"version":"\#(version)"} links remove"#)
         #expect(
-            try action(.increment("A", 1, by: ["b": 2, "a": -1]).expecting(.present))
+            try action(.increment("A", key: 1, by: ["b": 2, "a": -1]).expecting(.present))
                 == #"A: process 1 /entity 1 expect "present" increment {"a":-1,"b":2} append - false"#)
         #expect(
-            try action(.append("A", 1, ["t": ["x"]])) == #"A: process 1 /entity 1 increment - append {"t":["x"]} false"#
+            try action(.append("A", key: 1, with: ["t": ["x"]]))
+                == #"A: process 1 /entity 1 increment - append {"t":["x"]} false"#
         )
     }
 
