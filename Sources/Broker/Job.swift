@@ -132,7 +132,7 @@ extension Job {
     }
 
     /// Something that a job does to objects. Made by the functions of this type: ``process(_:as:nulls:)``,
-    /// ``update(_:key:with:nulls:)``, ``set(_:of:key:to:)``, ``sync(_:as:where:actions:part:nulls:)``, ``processPayload(_:by:)``,
+    /// ``update(_:key:with:nulls:)``, `set(_:of:key:to:)`, ``sync(_:as:where:actions:part:nulls:)``, ``processPayload(_:by:)``,
     /// ``delete(_:keys:)``.
     public struct Operation: Sendable, Hashable {
         /// The maximum bytes of the `path` of a `map`: more than the request line that web servers accept.
@@ -302,7 +302,7 @@ extension Job.Operation {
         try set(relationship, of: entity, key: key, json: try RawJSON(value: value))
     }
 
-    /// Ends the link of a relationship of one object, or all links of a to-many; else as ``set(_:of:key:to:)``.
+    /// Ends the link of a relationship of one object, or all links of a to-many; else as `set(_:of:key:to:)`.
     public static func set(
         _ relationship: String, of entity: String, key: some Encodable, to nothing: RawJSON?
     ) throws(BrokerError) -> Self {
@@ -310,7 +310,7 @@ extension Job.Operation {
     }
 
     /// Gives a relationship of one object, which must exist, a value from JSON text, such as `null`; else as
-    /// ``set(_:of:key:to:)``.
+    /// `set(_:of:key:to:)`.
     public static func set(
         _ relationship: String, of entity: String, key: some Encodable, json: some JSONTextSource
     ) throws(BrokerError) -> Self {

@@ -20,7 +20,7 @@ package import Logging
 /// ``finishAdmitted()`` and ``stop()`` block.
 ///
 /// Ordering: tickets are given in the order of
-/// ``admit(from:payloadBytes:contentBytesAtMost:mayOpenHere:payload:open:refuse:)``, except that a scan may have to
+/// ``admit(from:of:payloadBytes:contentBytesAtMost:mayOpenHere:payload:open:refuse:)``, except that a scan may have to
 /// wait for a later ticket, with the later jobs of its source. Jobs take effect, and end, in the order of their
 /// tickets. Observers are called one after the other, each on a thread of the coordinator; they must not block. So is each
 /// `notify`: once, or for each event. `isWanted` says whether the client is still there.

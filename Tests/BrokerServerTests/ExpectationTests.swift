@@ -255,15 +255,15 @@ private let model = """
 
     @Test(.session(model, jobWork: 500_000))
     func `expectations cost a job's work, and the next job is applied`() throws {
+        try session.process("Account", #"{"id": 1}"#)
         let one = #"{"entity": "Account", "json": {"id": 1}, "expect": {"where": "balance == nil"}}"#
         let answer = try session.answer(Array(repeating: one, count: 60).joined(separator: ", "))
         #expect(answer.code == "busy" && answer["error.path"]?.hasPrefix("/operations/") == true)
-        #expect(try session.rows("SELECT count(*) FROM Account") == ["0"])
         let patterns = (0..<30).map { _ in
-            #"{"entity": "Account", "json": {"id": 1}, "expect": {"where": "log MATCHES '(a|b){900}'"}}"#
+            #"{"entity": "Account", "json": {"id": 1}, "expect": {"where": "log == nil OR log MATCHES '(a|b){900}'"}}"#
         }
         #expect(try session.answer(patterns.joined(separator: ", ")).code == "busy")
-        #expect(try session.job(#"{"entity": "Account", "json": {"id": 1}, "expect": "absent"}"#) == "Account +1")
+        #expect(try session.job(#"{"entity": "Account", "json": {"id": 2}, "expect": "absent"}"#) == "Account +1")
     }
 
     // MARK: - Increments

@@ -118,9 +118,9 @@ package struct StoredReject: Sendable {
     package let job: String
     package let owner: JobOwner
     package let entity: String
-    /// As in ``RejectedRecord``.
+    /// As in `RejectedRecord`.
     package let errors: [UInt8]
-    /// As in ``RejectedRecord``; nil when it is not asked for.
+    /// As in `RejectedRecord`; nil when it is not asked for.
     package let request: [UInt8]?
 
     package var sequence: Int64 { id / Self.idsOfJob }
