@@ -92,7 +92,7 @@ import Testing
     @Test func `an existing file stays, unless it is to be replaced`() throws {
         try Data("mine".utf8).write(to: URL(fileURLWithPath: folder.path("copy")))
         let error = try refusal(backup())
-        #expect(error.message.contains("copy is there already") && error.message.contains("--replace"))
+        #expect(error.message.contains("copy is there already") && error.message.contains("have it replaced"))
         #expect(try refusal(backup(replaces: true)).message.contains("no SQLite database"))
         #expect(try String(contentsOfFile: folder.path("copy"), encoding: .utf8) == "mine")
         for old in [Data(), Data("SQLite format 3\0 and more".utf8)] {
