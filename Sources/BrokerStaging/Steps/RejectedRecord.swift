@@ -118,9 +118,7 @@ private struct RejectedRecordCutter {
         records.append(record)
     }
 
-    private static let copied = [
-        "entity", "object", "relationship", "mapping", "path", "expect", "increment", "append", "links",
-    ]
+    private static let copied = ["entity", "object", "relationship", "mapping", "path"]
 
     private func headerBytes(_ operation: Operation) -> Int {
         Self.copied.reduce(operation.entity?.bytes.count ?? 0) { $0 + (operation.fields?[$1]?.bytes.count ?? 0) }
