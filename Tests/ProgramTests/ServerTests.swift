@@ -16,7 +16,7 @@ import Testing
         let broker = try await RemoteBroker.connect(to: .unixSocket(programs.path("broker.sock")))
         var tickets: [SubmittedJob] = []
         for number in 0..<50 {
-            let json = Array(#"[{"id": \#(number), "name": "n"}]"#.utf8)
+            let json = RawJSON(#"[{"id": \#(number), "name": "n"}]"#)
             tickets.append(try await broker.submit(Job(.process(json: json, as: "Employee"))))
         }
         kill(server.processIdentifier, SIGTERM)
@@ -38,7 +38,7 @@ import Testing
         let broker = try await RemoteBroker.connect(to: .unixSocket(programs.path("broker.sock")))
         var completed = 0
         for number in 0..<20 {
-            let json = Array(#"[{"id": \#(number), "name": "first"}]"#.utf8)
+            let json = RawJSON(#"[{"id": \#(number), "name": "first"}]"#)
             let outcome = try await broker.process(json, as: "Employee", id: JobID("job \(number)"))
             completed += outcome.isDuplicate ? 0 : 1
             if number == 10 { kill(server.processIdentifier, SIGKILL) }
@@ -48,7 +48,7 @@ import Testing
             }
         }
         for number in 0..<20 {
-            let json = Array(#"[{"id": \#(number), "name": "first"}]"#.utf8)
+            let json = RawJSON(#"[{"id": \#(number), "name": "first"}]"#)
             let again = try await broker.process(json, as: "Employee", id: JobID("job \(number)"))
             #expect(again.isDuplicate)
         }
