@@ -224,6 +224,9 @@ import Testing
               "Node": [{"no": 1, "gone": true}, {"no": "y"}, {"no": 9}]}
               => Mark -1, Node +1 =1 -2 !2; invalidValue /Node/1/no, invalidValue /Node/1/no
             nodes :: 4|NULL|NULL|NULL, 9|NULL|NULL|NULL
+            # a tombstone in an element does not see the links that are made after the last element
+            {"Lock": {"no": 5, "nodes": [{"no": 7}, {"no": 8, "lock": {"no": 5, "gone": true}}]}} => Node +2
+            nodes :: 1|a|3|NULL, 3|b|NULL|NULL, 7|NULL|NULL|NULL, 8|NULL|NULL|NULL, 9|NULL|NULL|NULL
             # deny is judged at each tombstone: those before the last of the objects that it protects fail
             {"Node": [{"no": 1, "lock": 5}, {"no": 2, "lock": 5}]}
             {"Lock": {"no": 5, "gone": true}, "Node": [{"no": 1, "gone": true}, {"no": 2, "gone": true}]} => constraintViolation /Lock

@@ -133,7 +133,7 @@ enum Assets {
         td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
         tbody tr:hover{background:var(--hover)}
         .data td,.data tbody th{max-width:320px;overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
-        .text{min-width:11em}
+        .text{min-width:11em;overflow-wrap:anywhere}
         .null{color:var(--muted);font-style:italic}code,.mono,pre{font:12.5px/1.5 ui-monospace,monospace}
         pre{white-space:pre-wrap;overflow-wrap:anywhere;margin:0;max-height:24em;overflow:auto}pre.scroll{padding:8px 12px;margin:0 0 12px}
         mark{background:var(--hover);color:var(--bad);font-weight:600}

@@ -173,12 +173,12 @@ extension Interpreter {
         return .skipped(try storedObject(of: record))
     }
 
+    /// The link that a new element must have from its first moment. All others are made after the last element was applied.
     private func parent(
         _ plan: EntityPlan.RelationshipPlan, _ source: LinkingRecord
     ) -> (column: Int, object: AppliedObject)? {
-        // A link that is made with its object has no position yet.
         guard let object = source.object, case .destinationColumn(let column) = plan.form,
-            !plan.relationship.isOrdered || store.required(plan.relationship.destination).contains(column)
+            store.required(plan.relationship.destination).contains(column)
         else { return nil }
         return (column, object)
     }
@@ -397,10 +397,15 @@ extension LinkedElement {
     fileprivate var isPending: Bool { if case .key = self { true } else { false } }
 }
 
-/// The links of one relationship of one object.
+/// The links of one relationship of one object, whatever entity the object has by then.
 struct LinkSet: Hashable {
     let object: AppliedObject
     let relationship: Int
+
+    init(object: AppliedObject, relationship: Int) {
+        self.object = object.withoutEntity
+        self.relationship = relationship
+    }
 }
 
 /// A bare key of an object that did not exist when its record was applied.

@@ -116,7 +116,13 @@ extension Interpreter {
             try store.touch(object, namesLinks: false)
             return object
         }
-        try store.delete(object)
+        do throws(ApplyingFault) {
+            try store.delete(object)
+        } catch .invalid(var fault, let offset) {
+            // It names the object that must stay; the record is the one that is rejected.
+            fault.entity = record.entity.name
+            throw .invalid(fault, offset: offset)
+        }
         return nil
     }
 
