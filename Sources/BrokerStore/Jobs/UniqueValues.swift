@@ -60,7 +60,7 @@ final class UniqueValues {
         _ entity: Int, _ cells: UnsafePointer<Cell>, _ object: AppliedObject?, claimedAt offset: Int
     ) throws(ApplyingFault) -> Bool {
         let model = merger.plan.model.entities[entity]
-        let lists = model.hasRowKey && !model.identity.isEmpty ? model.unique + [model.identity] : model.unique
+        let lists = model.hasRowKey && !model.identity.isEmpty ? [model.identity] + model.unique : model.unique
         do {
             for list in lists {
                 guard let holder = try holder(of: list, entity, cells, object) else { continue }
