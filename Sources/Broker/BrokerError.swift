@@ -1,5 +1,10 @@
 package import BrokerJSON
+
+#if canImport(FoundationEssentials)
 public import FoundationEssentials
+#else
+public import Foundation
+#endif
 
 /// Why a call to a broker failed.
 ///

@@ -1,4 +1,8 @@
+#if canImport(FoundationEssentials)
 internal import FoundationEssentials
+#else
+internal import Foundation
+#endif
 
 /// Operations that take effect together or not at all.
 public struct Job: Sendable, Hashable {

@@ -1,5 +1,10 @@
 internal import BrokerJSON
+
+#if canImport(FoundationEssentials)
 public import FoundationEssentials
+#else
+public import Foundation
+#endif
 
 /// One JSON text, as it is sent: numbers of any length stay exact.
 ///

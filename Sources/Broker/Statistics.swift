@@ -1,5 +1,10 @@
 package import BrokerJSON
+
+#if canImport(FoundationEssentials)
 public import FoundationEssentials
+#else
+public import Foundation
+#endif
 
 /// A server's counters and measurements since its start: the `stats` message of the protocol.
 public struct Statistics: Sendable, Hashable, Codable {

@@ -1,5 +1,10 @@
 internal import BrokerJSON
+
+#if canImport(FoundationEssentials)
 internal import FoundationEssentials
+#else
+internal import Foundation
+#endif
 
 /// Decodes `Decodable` values from JSON, as Foundation's `JSONDecoder` does, with three differences: a number that a
 /// `Decimal` cannot hold exactly is an error and not a rounded value, ``RawJSON`` is the raw text of a value, and a

@@ -1,5 +1,10 @@
 internal import BrokerJSON
+
+#if canImport(FoundationEssentials)
 internal import FoundationEssentials
+#else
+internal import Foundation
+#endif
 
 /// Until when a call may encode its values; cancelling its task ends that as well.
 struct EncodingLimit: Sendable {

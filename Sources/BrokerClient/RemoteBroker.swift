@@ -236,7 +236,7 @@ public final class RemoteBroker: BrokerService {
     }
 }
 
-#if LIFECYCLE
+#if ServiceLifecycle || Programs || Replication
 public import ServiceLifecycle
 
 /// With the package trait `ServiceLifecycle`.
@@ -260,7 +260,7 @@ extension RemoteBroker {
     public func run() async {
         driver.stayConnected()
         let end = Answer<Void>()
-        #if LIFECYCLE
+        #if ServiceLifecycle || Programs || Replication
         await withGracefulShutdownHandler {
             try? await end.value()
         } onGracefulShutdown: {

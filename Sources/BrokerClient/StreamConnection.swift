@@ -1,9 +1,14 @@
 internal import Broker
 internal import BrokerJSON
 internal import BrokerWire
-internal import Glibc
 internal import NIOCore
 internal import NIOPosix
+
+#if canImport(Glibc)
+internal import Glibc
+#else
+internal import Darwin
+#endif
 
 /// A connection of its own for one streamed fetch, one copy of the store, or one feed. It is read only as far as answers are wanted, so
 /// a slow reader stops the server and takes no memory here, and closing it ends the fetch, the copy or the feed.

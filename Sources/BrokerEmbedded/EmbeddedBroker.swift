@@ -180,7 +180,7 @@ public final class EmbeddedBroker: BrokerService {
     }
 }
 
-#if LIFECYCLE
+#if ServiceLifecycle || Programs || Replication
 public import ServiceLifecycle
 
 /// With the package trait `ServiceLifecycle`.
@@ -192,7 +192,7 @@ extension EmbeddedBroker {
     /// `ServiceGroup`); then closes it, as ``close()`` does.
     public func run() async {
         let end = Answer<Void>()
-        #if LIFECYCLE
+        #if ServiceLifecycle || Programs || Replication
         await withGracefulShutdownHandler {
             try? await end.value()
         } onGracefulShutdown: {

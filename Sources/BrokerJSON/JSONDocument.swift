@@ -1,5 +1,10 @@
 package import CTape
+
+#if canImport(Glibc)
 internal import Glibc
+#else
+internal import Darwin
+#endif
 
 /// A parsed JSON text: the text and a flat tape over it. Immutable, so any thread may read it.
 ///

@@ -1,5 +1,10 @@
 internal import CTape
+
+#if canImport(Glibc)
 internal import Glibc
+#else
+internal import Darwin
+#endif
 
 /// The bytes of one JSON text, immutable, followed by the padding that the parser needs.
 ///

@@ -1,5 +1,10 @@
 package import CTape
+
+#if canImport(Glibc)
 internal import Glibc
+#else
+internal import Darwin
+#endif
 
 /// A fault of a text, and the offset of the byte at fault.
 package struct TapeFault: Error, Equatable {

@@ -1,8 +1,8 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
-/// "Embedding" for the coordinator, too; nothing for the client alone.
-let trait = Context.environment["BROKER_TRAITS"] ?? ""
+/// "Client" or "Embedding", or both.
+let traits = (Context.environment["BROKER_TRAITS"] ?? "Client").split(separator: " ").map(String.init)
 let url = Context.environment["BROKER_URL"] ?? "../.."
 
 // One import brings all that a program calls.
@@ -14,9 +14,7 @@ let alone: [SwiftSetting] = [.enableUpcomingFeature("MemberImportVisibility")]
 let package = Package(
     name: "Consumer",
     dependencies: [
-        trait.isEmpty
-            ? .package(url: url, from: "1.0.0")
-            : .package(url: url, from: "1.0.0", traits: [.trait(name: trait)])
+        .package(url: url, from: "1.0.0", traits: Set(traits.map { .trait(name: $0) }))
     ],
     targets: [
         .executableTarget(

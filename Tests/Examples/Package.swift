@@ -7,7 +7,7 @@ let strict: [SwiftSetting] = [.treatAllWarnings(as: .error)]
 let package = Package(
     name: "Examples",
     dependencies: [
-        .package(name: "broker", path: "../..", traits: ["ServiceLifecycle"]),
+        .package(name: "broker", path: "../..", traits: ["Client", "ServiceLifecycle"]),
         .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
         .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.0", traits: []),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),

@@ -53,7 +53,7 @@ import Testing
         let manifest = try Repository.text(of: "Package.swift")
         for line in lines {
             if let product = line.firstMatch(of: /\.product\(name: "(\w+)"/) {
-                #expect(manifest.contains(".library(name: \"\(product.1)\""))
+                #expect(manifest.contains("\"\(product.1)\""))
             }
             for trait in line.components(separatedBy: "traits:").dropFirst().joined().matches(of: /"(\w+)"/) {
                 #expect(manifest.contains("name: \"\(trait.1)\""))
