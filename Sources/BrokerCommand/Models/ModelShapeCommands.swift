@@ -1,5 +1,6 @@
 import ArgumentParser
 import BrokerCommandLine
+import BrokerJSON
 import BrokerModel
 
 struct ModelFlattenCommand: AsyncParsableCommand {

@@ -1,3 +1,4 @@
+internal import BrokerJSON
 internal import BrokerJournal
 package import BrokerModel
 internal import BrokerStaging

@@ -1,3 +1,5 @@
+internal import BrokerJSON
+
 /// An entity as the model gives it, before it is linked to others.
 struct EntityDraft {
     /// Its attributes and relationships are complete when the linker has united those of its hierarchy.

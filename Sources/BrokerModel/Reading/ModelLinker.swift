@@ -1,3 +1,5 @@
+internal import BrokerJSON
+
 /// Unites the entities of each hierarchy: one row of attributes and relationships, which all of them index.
 ///
 /// ```

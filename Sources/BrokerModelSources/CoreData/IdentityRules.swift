@@ -1,3 +1,4 @@
+internal import BrokerJSON
 internal import BrokerModel
 
 /// Decides what identifies the objects of the entities, in the contract's order: user info, a uniqueness constraint, a

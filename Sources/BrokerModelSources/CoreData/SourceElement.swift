@@ -1,3 +1,4 @@
+internal import BrokerJSON
 internal import BrokerModel
 internal import BrokerXML
 
