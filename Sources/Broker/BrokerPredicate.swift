@@ -9,13 +9,24 @@
 ///
 /// An interpolated value is bound and never becomes a part of the text: text is text, dates are compared as dates, an
 /// array is for `IN`, nil is null. A name that is only known at run time is interpolated as `\(key: name)`.
+///
+/// Predicates compose, as operands and as interpolated parts, which keep their own values:
+///
+/// ```swift
+/// let adult: BrokerPredicate = "age >= \(18)"
+/// let wanted = adult && !("email == \(nil)" || "name BEGINSWITH \(prefix)")
+/// let same: BrokerPredicate = "\(adult) AND NOT (email == nil OR name BEGINSWITH \(prefix))"
+/// ```
 public struct BrokerPredicate: Sendable, Hashable, ExpressibleByStringInterpolation {
     /// With `%@` for each value, and `%K` for each name.
-    public var format: String
+    public var format: String { didSet { connective = nil } }
     /// The values of `%@` and the names of `%K`, in their order.
     public var arguments: [RawJSON]
     /// An interpolated value that cannot be encoded; thrown when the predicate is sent.
     private(set) var fault: BrokerError?
+    /// That between the parts of a format that `&&` or `||` made: further ones of the same need no parentheses, of which the server
+    /// takes 200 inside each other.
+    private var connective: String?
 
     /// All objects.
     public static let all = BrokerPredicate("TRUEPREDICATE", arguments: [])
@@ -58,6 +69,27 @@ public struct BrokerPredicate: Sendable, Hashable, ExpressibleByStringInterpolat
         hasher.combine(arguments)
     }
 
+    /// The objects that match both predicates.
+    public static func && (one: Self, other: Self) -> Self { joined(one, " AND ", other) }
+
+    /// The objects that match at least one of the predicates.
+    public static func || (one: Self, other: Self) -> Self { joined(one, " OR ", other) }
+
+    /// The objects that do not match.
+    public static prefix func ! (predicate: Self) -> Self {
+        var negated = predicate
+        negated.format = "NOT (\(predicate.format))"
+        return negated
+    }
+
+    private static func joined(_ one: Self, _ connective: String, _ other: Self) -> Self {
+        let formats = [one, other].map { $0.connective == connective ? $0.format : "(\($0.format))" }
+        var joined = Self(formats.joined(separator: connective), arguments: one.arguments + other.arguments)
+        joined.fault = one.fault ?? other.fault
+        joined.connective = connective
+        return joined
+    }
+
     private mutating func bind(_ value: (any Encodable)?) throws(BrokerError) {
         guard let value else { return arguments.append(RawJSON("null")) }
         arguments.append(try RawJSON(value: value))
@@ -87,6 +119,13 @@ public struct BrokerPredicate: Sendable, Hashable, ExpressibleByStringInterpolat
         public mutating func appendInterpolation(_ json: RawJSON?) {
             predicate.format += "%@"
             predicate.arguments.append(json ?? RawJSON("null"))
+        }
+
+        /// Inserts a predicate in parentheses, with its values.
+        public mutating func appendInterpolation(_ part: BrokerPredicate) {
+            predicate.format += "(\(part.format))"
+            predicate.arguments += part.arguments
+            predicate.fault = predicate.fault ?? part.fault
         }
 
         /// Binds the name of an attribute or a relationship, or a key path of them.
