@@ -72,7 +72,7 @@ public protocol BrokerService: Sendable {
     /// - Parameter query: of the form ``Query/Form/collection``; without a `limit` for all objects.
     func results(of query: Query) -> QueryResults
 
-    /// Follows the committed jobs that change objects; see ``commits(of:after:reply:)``.
+    /// Follows the committed jobs that change objects; see `commits(of:after:reply:)`.
     func commits(for query: CommitQuery) -> Commits
 
     /// Counters and measurements since the start.
@@ -266,7 +266,7 @@ extension BrokerService {
     /// - Throws: ``BrokerError``, or `DecodingError`.
     public func fetchFirst<Value: Decodable>(
         _ type: Value.Type = Value.self, from entity: String, where predicate: BrokerPredicate? = nil,
-        sort: [String] = [], include: [String] = [], names: Query.Names = .remote, dates: Query.Dates = .iso8601,
+        sort: Query.SortKeys = [], include: [String] = [], names: Query.Names = .payload, dates: Query.Dates = .iso8601,
         timeout: Duration? = nil
     ) async throws -> Value? {
         let query = Query(
@@ -280,7 +280,7 @@ extension BrokerService {
     /// - Throws: ``BrokerError``, or `DecodingError`.
     public func fetchObject<Value: Decodable>(
         _ type: Value.Type = Value.self, from entity: String, key: some Encodable, include: [String] = [],
-        names: Query.Names = .remote, dates: Query.Dates = .iso8601,
+        names: Query.Names = .payload, dates: Query.Dates = .iso8601,
         timeout: Duration? = nil
     ) async throws -> Value? {
         let query = Query(
@@ -294,7 +294,7 @@ extension BrokerService {
     /// - Throws: ``BrokerError``, or `DecodingError`.
     public func fetchDictionary<Value: Decodable>(
         _ type: Value.Type = Value.self, from entity: String, where predicate: BrokerPredicate? = nil,
-        include: [String] = [], limit: Int? = nil, names: Query.Names = .remote, dates: Query.Dates = .iso8601,
+        include: [String] = [], limit: Int? = nil, names: Query.Names = .payload, dates: Query.Dates = .iso8601,
         timeout: Duration? = nil
     ) async throws -> [String: Value] {
         let query = Query(
@@ -330,8 +330,8 @@ extension BrokerService {
     ///   - timeout: the maximum time of each `next()` that waits for an answer.
     public func objects<Value: Decodable & Sendable>(
         _ type: Value.Type = Value.self, from entity: String, where predicate: BrokerPredicate? = nil,
-        sort: [String] = [], include: [String] = [], offset: Int = 0, limit: Int? = nil,
-        names: Query.Names = .remote, dates: Query.Dates = .iso8601, timeout: Duration? = nil
+        sort: Query.SortKeys = [], include: [String] = [], offset: Int = 0, limit: Int? = nil,
+        names: Query.Names = .payload, dates: Query.Dates = .iso8601, timeout: Duration? = nil
     ) -> FetchedValues<Value> {
         let query = Query(
             entity, where: predicate, sort: sort, offset: offset, limit: limit, include: include, names: names,
@@ -376,8 +376,8 @@ extension BrokerService {
     }
 }
 
-// One operation each; several in one job are a ``Job`` of several. `id`, `onInvalid`, `unknownKeys` and `reply` are those of the
-// ``Job``; see ``BrokerService`` for `timeout`.
+// One operation each; several in one job are a ``Job`` of several. `id`, `onInvalid`, `unknownKeys`, `names` and `reply` are those
+// of the ``Job``; see ``BrokerService`` for `timeout`.
 extension BrokerService {
     /// Finds or creates objects of `entity` from a record or an array of records, and waits until that is committed.
     ///
@@ -387,10 +387,11 @@ extension BrokerService {
     /// - Throws: ``BrokerError``
     @discardableResult public func process(
         _ records: some Encodable, as entity: String, id: JobID? = nil, onInvalid: Job.OnInvalid = .fail,
-        unknownKeys: Job.UnknownKeys? = nil, reply: Job.Reply = .summary, nulls: RawJSON.Nulls = .omitted,
+        unknownKeys: Job.UnknownKeys? = nil, names: Query.Names = .payload, reply: Job.Reply = .summary,
+        nulls: RawJSON.Nulls = .omitted,
         timeout: Duration? = nil
     ) async throws -> Completion {
-        try await processing(id, onInvalid, unknownKeys, reply, timeout) {
+        try await processing(id, onInvalid, unknownKeys, names, reply, timeout) {
             try .process(records, as: entity, nulls: nulls)
         }
     }
@@ -400,9 +401,10 @@ extension BrokerService {
     /// - Throws: ``BrokerError``; with ``BrokerError/Code/invalidJSON`` when the text is not exactly one JSON value.
     @discardableResult public func process(
         json: some JSONTextSource, as entity: String, id: JobID? = nil, onInvalid: Job.OnInvalid = .fail,
-        unknownKeys: Job.UnknownKeys? = nil, reply: Job.Reply = .summary, timeout: Duration? = nil
+        unknownKeys: Job.UnknownKeys? = nil, names: Query.Names = .payload, reply: Job.Reply = .summary,
+        timeout: Duration? = nil
     ) async throws -> Completion {
-        try await processing(id, onInvalid, unknownKeys, reply, timeout) { .process(json: json, as: entity) }
+        try await processing(id, onInvalid, unknownKeys, names, reply, timeout) { .process(json: json, as: entity) }
     }
 
     /// Fills one object, which must exist. A record that has another identity renames it, and what refers to it follows.
@@ -416,22 +418,26 @@ extension BrokerService {
     /// - Throws: ``BrokerError``; with ``BrokerError/Code/objectNotFound`` when there is no such object.
     @discardableResult public func update(
         _ entity: String, key: some Encodable, with record: some Encodable, id: JobID? = nil,
-        onInvalid: Job.OnInvalid = .fail, unknownKeys: Job.UnknownKeys? = nil, reply: Job.Reply = .summary,
+        onInvalid: Job.OnInvalid = .fail, unknownKeys: Job.UnknownKeys? = nil, names: Query.Names = .payload,
+        reply: Job.Reply = .summary,
         nulls: RawJSON.Nulls = .omitted, timeout: Duration? = nil
     ) async throws -> Completion {
-        try await processing(id, onInvalid, unknownKeys, reply, timeout) {
+        try await processing(id, onInvalid, unknownKeys, names, reply, timeout) {
             try .update(entity, key: key, with: record, nulls: nulls)
         }
     }
 
     /// Fills one object, which must exist, from JSON text; else as
-    /// ``update(_:key:with:id:onInvalid:unknownKeys:reply:nulls:timeout:)``.
+    /// ``update(_:key:with:id:onInvalid:unknownKeys:names:reply:nulls:timeout:)``.
     @discardableResult public func update(
         _ entity: String, key: some Encodable, json: some JSONTextSource, id: JobID? = nil,
-        onInvalid: Job.OnInvalid = .fail, unknownKeys: Job.UnknownKeys? = nil, reply: Job.Reply = .summary,
+        onInvalid: Job.OnInvalid = .fail, unknownKeys: Job.UnknownKeys? = nil, names: Query.Names = .payload,
+        reply: Job.Reply = .summary,
         timeout: Duration? = nil
     ) async throws -> Completion {
-        try await processing(id, onInvalid, unknownKeys, reply, timeout) { try .update(entity, key: key, json: json) }
+        try await processing(id, onInvalid, unknownKeys, names, reply, timeout) {
+            try .update(entity, key: key, json: json)
+        }
     }
 
     /// Gives a relationship of one object, which must exist, what a record would have there.
@@ -443,27 +449,29 @@ extension BrokerService {
     /// ```
     ///
     /// - Parameters:
-    ///   - key: the object's, as in ``update(_:key:with:id:onInvalid:unknownKeys:reply:nulls:timeout:)``.
+    ///   - key: the object's, as in ``update(_:key:with:id:onInvalid:unknownKeys:names:reply:nulls:timeout:)``.
     ///   - value: an object or several, or bare keys; nil ends the link, or all links of a to-many. A `String` is a key.
     /// - Throws: ``BrokerError``; with ``BrokerError/Code/objectNotFound`` or ``BrokerError/Code/unknownRelationship``.
     @discardableResult public func set(
         _ relationship: String, of entity: String, key: some Encodable, to value: some Encodable, id: JobID? = nil,
-        onInvalid: Job.OnInvalid = .fail, unknownKeys: Job.UnknownKeys? = nil, reply: Job.Reply = .summary,
+        onInvalid: Job.OnInvalid = .fail, unknownKeys: Job.UnknownKeys? = nil, names: Query.Names = .payload,
+        reply: Job.Reply = .summary,
         timeout: Duration? = nil
     ) async throws -> Completion {
-        try await processing(id, onInvalid, unknownKeys, reply, timeout) {
+        try await processing(id, onInvalid, unknownKeys, names, reply, timeout) {
             try .set(relationship, of: entity, key: key, to: value)
         }
     }
 
     /// Ends the link of a relationship of one object, or all links of a to-many; else as
-    /// ``set(_:of:key:to:id:onInvalid:unknownKeys:reply:timeout:)``.
+    /// ``set(_:of:key:to:id:onInvalid:unknownKeys:names:reply:timeout:)``.
     @discardableResult public func set(
         _ relationship: String, of entity: String, key: some Encodable, to nothing: RawJSON?, id: JobID? = nil,
-        onInvalid: Job.OnInvalid = .fail, unknownKeys: Job.UnknownKeys? = nil, reply: Job.Reply = .summary,
+        onInvalid: Job.OnInvalid = .fail, unknownKeys: Job.UnknownKeys? = nil, names: Query.Names = .payload,
+        reply: Job.Reply = .summary,
         timeout: Duration? = nil
     ) async throws -> Completion {
-        try await processing(id, onInvalid, unknownKeys, reply, timeout) {
+        try await processing(id, onInvalid, unknownKeys, names, reply, timeout) {
             try .set(relationship, of: entity, key: key, to: nothing)
         }
     }
@@ -483,21 +491,23 @@ extension BrokerService {
     @discardableResult public func sync(
         _ records: some Encodable, as entity: String, where predicate: BrokerPredicate? = nil,
         actions: Set<Job.Operation.SyncAction> = .all, id: JobID? = nil, onInvalid: Job.OnInvalid = .fail,
-        unknownKeys: Job.UnknownKeys? = nil, reply: Job.Reply = .summary, nulls: RawJSON.Nulls = .omitted,
+        unknownKeys: Job.UnknownKeys? = nil, names: Query.Names = .payload, reply: Job.Reply = .summary,
+        nulls: RawJSON.Nulls = .omitted,
         timeout: Duration? = nil
     ) async throws -> Completion {
-        try await processing(id, onInvalid, unknownKeys, reply, timeout) {
+        try await processing(id, onInvalid, unknownKeys, names, reply, timeout) {
             try .sync(records, as: entity, where: predicate, actions: actions, nulls: nulls)
         }
     }
 
-    /// A sync from JSON text, an array; else as ``sync(_:as:where:actions:id:onInvalid:unknownKeys:reply:nulls:timeout:)``.
+    /// A sync from JSON text, an array; else as ``sync(_:as:where:actions:id:onInvalid:unknownKeys:names:reply:nulls:timeout:)``.
     @discardableResult public func sync(
         json: some JSONTextSource, as entity: String, where predicate: BrokerPredicate? = nil,
         actions: Set<Job.Operation.SyncAction> = .all, id: JobID? = nil, onInvalid: Job.OnInvalid = .fail,
-        unknownKeys: Job.UnknownKeys? = nil, reply: Job.Reply = .summary, timeout: Duration? = nil
+        unknownKeys: Job.UnknownKeys? = nil, names: Query.Names = .payload, reply: Job.Reply = .summary,
+        timeout: Duration? = nil
     ) async throws -> Completion {
-        try await processing(id, onInvalid, unknownKeys, reply, timeout) {
+        try await processing(id, onInvalid, unknownKeys, names, reply, timeout) {
             .sync(json: json, as: entity, where: predicate, actions: actions)
         }
     }
@@ -509,7 +519,9 @@ extension BrokerService {
         onInvalid: Job.OnInvalid = .fail, unknownKeys: Job.UnknownKeys? = nil, reply: Job.Reply = .summary,
         timeout: Duration? = nil
     ) async throws -> Completion {
-        try await processing(id, onInvalid, unknownKeys, reply, timeout) { try .processPayload(payload, by: reading) }
+        try await processing(id, onInvalid, unknownKeys, nil, reply, timeout) {
+            try .processPayload(payload, by: reading)
+        }
     }
 
     /// Reads a whole payload, as its server sent it: by a mapping of the model, by the routes for its resource path, or
@@ -526,19 +538,21 @@ extension BrokerService {
         onInvalid: Job.OnInvalid = .fail, unknownKeys: Job.UnknownKeys? = nil, reply: Job.Reply = .summary,
         timeout: Duration? = nil
     ) async throws -> Completion {
-        try await processing(id, onInvalid, unknownKeys, reply, timeout) { .processPayload(json: json, by: reading) }
+        try await processing(id, onInvalid, unknownKeys, nil, reply, timeout) {
+            .processPayload(json: json, by: reading)
+        }
     }
 
     /// Deletes objects by their keys, and further objects by the delete rules of their relationships. Keys without an
     /// object are counted in a warning.
     ///
-    /// - Parameter keys: as in ``update(_:key:with:id:onInvalid:unknownKeys:reply:nulls:timeout:)``.
+    /// - Parameter keys: as in ``update(_:key:with:id:onInvalid:unknownKeys:names:reply:nulls:timeout:)``.
     /// - Throws: ``BrokerError``; with ``BrokerError/Code/constraintViolation`` when a `deny` rule prevents the deletion.
     @discardableResult public func delete(
         _ entity: String, keys: [some Encodable], id: JobID? = nil, onInvalid: Job.OnInvalid = .fail,
         reply: Job.Reply = .summary, timeout: Duration? = nil
     ) async throws -> Completion {
-        try await processing(id, onInvalid, nil, reply, timeout) { try .delete(entity, keys: keys) }
+        try await processing(id, onInvalid, nil, nil, reply, timeout) { try .delete(entity, keys: keys) }
     }
 
     /// Deletes the objects that match, and further objects by the delete rules of their relationships.
@@ -553,15 +567,15 @@ extension BrokerService {
         _ entity: String, where predicate: BrokerPredicate, id: JobID? = nil, onInvalid: Job.OnInvalid = .fail,
         reply: Job.Reply = .summary, timeout: Duration? = nil
     ) async throws -> Completion {
-        try await processing(id, onInvalid, nil, reply, timeout) { .delete(entity, where: predicate) }
+        try await processing(id, onInvalid, nil, nil, reply, timeout) { .delete(entity, where: predicate) }
     }
 }
 
 extension BrokerService {
     /// Makes an operation and processes it, both within the time: encoding ends when the time is over or the task is cancelled.
-    private func processing(
-        _ id: JobID?, _ onInvalid: Job.OnInvalid, _ unknownKeys: Job.UnknownKeys?, _ reply: Job.Reply,
-        _ timeout: Duration?, _ makeOperation: () throws -> Job.Operation
+    func processing(
+        _ id: JobID?, _ onInvalid: Job.OnInvalid, _ unknownKeys: Job.UnknownKeys?, _ names: Query.Names?,
+        _ reply: Job.Reply, _ timeout: Duration?, _ makeOperation: () throws -> Job.Operation
     ) async throws -> Completion {
         let limit = EncodingLimit(timeout: timeout)
         let operation: Job.Operation
@@ -571,7 +585,7 @@ extension BrokerService {
             try Task.checkCancellation()
             throw error
         }
-        let job = Job(operation, id: id, onInvalid: onInvalid, unknownKeys: unknownKeys, reply: reply)
+        let job = Job(operation, id: id, onInvalid: onInvalid, unknownKeys: unknownKeys, names: names, reply: reply)
         return try await withTimeout(timeout, since: limit.begin, job: id) { try await process(job) }
     }
 }

@@ -17,9 +17,9 @@ public struct Completion: Sendable, Equatable {
     public var warnings: [Warning]
     /// Nil with `reply: .none`.
     public var timing: Timing?
-    /// The keys of the objects, by entity and change, with `reply: .keys`; see ``keys(of:as:)``.
+    /// The keys of the objects, by entity and change, with `reply: .keys`; see `keys(of:as:)`.
     public var keys: RawJSON?
-    /// With `isDryRun`, up to ten keys of each list of ``keys``; see ``examples(of:as:)``.
+    /// With `isDryRun`, up to ten keys of each list of ``keys``; see `examples(of:as:)`.
     public var examples: RawJSON?
     /// With `reply: .objects`, the objects of the job's own records in their state after the job: an array for each
     /// operation, in payload order, with null for a record without an object; see ``objects(ofOperation:as:)``. Nil
@@ -56,7 +56,7 @@ public struct Completion: Sendable, Equatable {
     /// Some keys of the objects of one entity that a dry run would change: up to ten for each change; empty when it would
     /// change none.
     ///
-    /// - Parameter type: the type of a key, as in ``keys(of:as:)``.
+    /// - Parameter type: the type of a key, as in `keys(of:as:)`.
     /// - Throws: ``BrokerError`` with ``BrokerError/Code/notReturned`` when the job was no dry run, or is a duplicate;
     ///   `DecodingError` when a key is no such value.
     public func examples<Key: Decodable>(of entity: String, as type: Key.Type = Key.self) throws -> Keys<Key> {
@@ -64,8 +64,8 @@ public struct Completion: Sendable, Equatable {
         return try examples.keys(of: entity)
     }
 
-    /// The objects of one operation as values, in the order of its records, in the form of a fetch with remote
-    /// names and the job's ``Job/dates``; nil for a record without an object.
+    /// The objects of one operation as values, in the order of its records, in the form of a fetch with the
+    /// job's ``Job/names`` and ``Job/dates``; nil for a record without an object.
     ///
     /// - Parameter operation: its index in the job, from 0.
     /// - Throws: ``BrokerError`` with ``BrokerError/Code/notReturned`` when the answer has no objects; `DecodingError`.

@@ -42,7 +42,7 @@ extension Job.Operation {
     /// Adds to numbers of one object, which must exist. A null counts as 0.
     ///
     /// - Parameters:
-    ///   - key: the object's, as in ``update(_:key:with:nulls:)``.
+    ///   - key: the object's, as in `update(_:key:with:nulls:)`.
     ///   - amounts: by the names of attributes in the model.
     public static func increment(
         _ entity: String, key: some Encodable, by amounts: [String: some Encodable]
@@ -53,7 +53,7 @@ extension Job.Operation {
     /// Appends text to strings, and elements to arrays, of one object, which must exist. A null counts as empty.
     ///
     /// - Parameters:
-    ///   - key: the object's, as in ``update(_:key:with:nulls:)``.
+    ///   - key: the object's, as in `update(_:key:with:nulls:)`.
     ///   - values: by the names of attributes in the model.
     public static func append(
         _ entity: String, key: some Encodable, with values: [String: some Encodable]
@@ -79,12 +79,13 @@ extension Job.Expectation {
 }
 
 extension Job {
-    /// The ``features`` that its operations use.
-    package var operationFeatures: [String] {
+    /// The ``features`` that its records and operations use.
+    package var usedFeatures: [String] {
         var features: [String] = []
         if operations.contains(where: { $0.expectation != nil }) { features.append("expect") }
         if operations.contains(where: \.isAdjustment) { features.append("adjust") }
         if operations.contains(where: { $0.links != nil }) { features.append("links") }
+        if names == .model || operations.contains(where: { $0.names == .model }) { features.append("names") }
         return features
     }
 }

@@ -5,19 +5,21 @@ extension Job {
     /// bytes, so that it is known as the same when sent again.
     ///
     /// - Parameter id: nil asks the server to make one.
-    /// - Throws: ``BrokerError/Code/invalidJSON`` when a text of an operation is not exactly one JSON value. What the values mean is
-    ///   for the server to judge.
+    /// - Throws: ``BrokerError/Code/invalidJSON`` when a text of an operation is not exactly one JSON value, or
+    ///   ``BrokerError/Code/notEncodable``. What the values mean is for the server to judge.
     package func content(id: JobID?, wantsAcceptance: Bool) throws(BrokerError) -> [UInt8] {
+        let names = try effectiveNames
         var writer = JSONWriter(capacity: 320 + operations.reduce(0) { $0 + $1.byteCount })
         try writer.object { writer throws(BrokerError) in
             writer.member("id", id?.text)
             if onInvalid != .fail { writer.member("onInvalid", onInvalid.rawValue) }
             if effectiveUnknownKeys != .warn { writer.member("unknown", effectiveUnknownKeys.rawValue) }
+            if names != .payload { writer.member("names", names.rawValue) }
             if isDryRun { writer.member("dryRun", true) }
             maximumDeletions?.write(to: &writer)
             bookmark?.write(to: &writer)
             if reply != .summary { writer.member("reply", reply.rawValue) }
-            if reply == .objects, dates != .model { writer.member("dates", dates.rawValue) }
+            if reply == .objects, dates != .model, names == .payload { writer.member("dates", dates.rawValue) }
             if wantsAcceptance { writer.words("notify", ["accepted", "completed"]) }
             if allowsTrailingCommas { writer.member("lenient", true) }
             writer.member("trace", trace)
@@ -40,6 +42,21 @@ extension Job {
                 let place = JSONPlace(path: "/operations/\(index)", isLenient: allowsTrailingCommas, levels: 3)
                 try writer.object { writer throws(BrokerError) in try operation.write(to: &writer, place) }
             }
+        }
+    }
+
+    /// With the default that depends on the operations.
+    ///
+    /// - Throws: ``BrokerError/Code/notEncodable`` when the types of the records have different names.
+    package var effectiveNames: Query.Names {
+        get throws(BrokerError) {
+            let known = Set(operations.compactMap(\.names))
+            guard known.count < 2 else {
+                throw .notEncodable(
+                    "the types of the job's records have keys of both kinds, of payloads and of the model (`names`). Send two jobs"
+                )
+            }
+            return names ?? known.first ?? .payload
         }
     }
 

@@ -7,7 +7,7 @@ internal import Foundation
 /// Operations that take effect together or not at all.
 public struct Job: Sendable, Hashable {
     /// Fields that earlier servers ignored, with the effect of a job that lacks them. `welcome` has their names.
-    package static let features = ["dryRun", "maximumDeletions", "bookmark", "expect", "adjust", "links"]
+    package static let features = ["dryRun", "maximumDeletions", "bookmark", "expect", "adjust", "links", "names"]
     /// The maximum bytes of a trace.
     package static let longestTrace = 256
 
@@ -19,15 +19,18 @@ public struct Job: Sendable, Hashable {
     /// Nil: ``UnknownKeys/fail`` if an operation has records that were encoded from values, because a key that the model does not name
     /// is a member that would be lost; ``UnknownKeys/warn`` if all of them are JSON text.
     public var unknownKeys: UnknownKeys?
+    /// The names of members in the records, and in the objects of ``Reply/objects``. Nil: ``BrokerRecord/names`` of the records' type,
+    /// and ``Query/Names/payload`` without one. Payloads, which the model's mappings read, have keys of their own.
+    public var names: Query.Names?
     /// The job is tried and undone: it changes nothing, and its id stays free. The completion says what the job would do
-    /// to the store as it is; see ``Completion/examples(of:as:)``. A part of a sync cannot be tried.
+    /// to the store as it is; see `examples(of:as:)`. A part of a sync cannot be tried.
     public var isDryRun = false
     /// A job that deletes more objects fails with ``BrokerError/Code/tooManyDeletions``. Nil: any number.
     public var maximumDeletions: DeletionLimit?
     /// A text that is stored in the transaction of the job; ``BrokerService/bookmark(named:)`` returns it.
     public var bookmark: Bookmark?
     public var reply: Reply
-    /// The form of dates in the objects of ``Reply/objects``.
+    /// The form of dates in the objects of ``Reply/objects``, with ``Query/Names/payload``.
     public var dates = Query.Dates.iso8601
     /// Trailing commas are accepted in the job's JSON texts.
     public var allowsTrailingCommas: Bool
@@ -37,12 +40,13 @@ public struct Job: Sendable, Hashable {
 
     public init(
         _ operations: [Operation], id: JobID? = nil, onInvalid: OnInvalid = .fail, unknownKeys: UnknownKeys? = nil,
-        reply: Reply = .summary, allowsTrailingCommas: Bool = false
+        names: Query.Names? = nil, reply: Reply = .summary, allowsTrailingCommas: Bool = false
     ) {
         self.operations = operations
         self.id = id
         self.onInvalid = onInvalid
         self.unknownKeys = unknownKeys
+        self.names = names
         self.reply = reply
         self.allowsTrailingCommas = allowsTrailingCommas
     }
@@ -50,10 +54,10 @@ public struct Job: Sendable, Hashable {
     /// One operation.
     public init(
         _ operation: Operation, id: JobID? = nil, onInvalid: OnInvalid = .fail, unknownKeys: UnknownKeys? = nil,
-        reply: Reply = .summary, allowsTrailingCommas: Bool = false
+        names: Query.Names? = nil, reply: Reply = .summary, allowsTrailingCommas: Bool = false
     ) {
         self.init(
-            [operation], id: id, onInvalid: onInvalid, unknownKeys: unknownKeys, reply: reply,
+            [operation], id: id, onInvalid: onInvalid, unknownKeys: unknownKeys, names: names, reply: reply,
             allowsTrailingCommas: allowsTrailingCommas)
     }
 }
@@ -108,7 +112,7 @@ extension Job {
         public static let none = Reply(rawValue: "none")
         /// Counts, rejections, warnings and times.
         public static let summary = Reply(rawValue: "summary")
-        /// Also the keys of the objects that were changed: ``Completion/keys(of:as:)``.
+        /// Also the keys of the objects that were changed: `keys(of:as:)`.
         public static let keys = Reply(rawValue: "keys")
         /// Also the objects of the job's own records: ``Completion/objects(ofOperation:as:)``.
         public static let objects = Reply(rawValue: "objects")
@@ -136,8 +140,8 @@ extension Job {
     }
 
     /// Something that a job does to objects. Made by the functions of this type: ``process(_:as:nulls:)``,
-    /// ``update(_:key:with:nulls:)``, `set(_:of:key:to:)`, ``sync(_:as:where:actions:part:nulls:)``, ``processPayload(_:by:)``,
-    /// ``delete(_:keys:)``.
+    /// `update(_:key:with:nulls:)`, `set(_:of:key:to:)`, ``sync(_:as:where:actions:part:nulls:)``, ``processPayload(_:by:)``,
+    /// `delete(_:keys:)`.
     public struct Operation: Sendable, Hashable {
         /// The maximum bytes of the `path` of a `map`: more than the request line that web servers accept.
         package static let longestPath = 8_192
@@ -161,6 +165,8 @@ extension Job {
         public var expectation: Job.Expectation?
         /// Of a `relate`.
         package var links: Job.LinkChange?
+        /// Those of the records' type; nil without one.
+        var names: Query.Names?
 
         package init(entity: String, _ action: Action) {
             self.entity = entity
@@ -286,7 +292,7 @@ extension Job.Operation {
         try update(entity, key: key, json: try encoded(record, nulls))
     }
 
-    /// Fills one object, which must exist, from JSON text; else as ``update(_:key:with:nulls:)``.
+    /// Fills one object, which must exist, from JSON text; else as `update(_:key:with:nulls:)`.
     public static func update(
         _ entity: String, key: some Encodable, json: some JSONTextSource
     ) throws(BrokerError) -> Self {
@@ -297,7 +303,7 @@ extension Job.Operation {
     /// happens when an object of a key does not exist.
     ///
     /// - Parameters:
-    ///   - key: the object's, as in ``update(_:key:with:nulls:)``.
+    ///   - key: the object's, as in `update(_:key:with:nulls:)`.
     ///   - value: an object or several, or bare keys, as in ``RawJSON/init(value:)``; a `String` is a key. Nil ends the link, or
     ///     all links of a to-many.
     public static func set(
@@ -359,7 +365,7 @@ extension Job.Operation {
         Self(entity: "", .map(json.makeJSON(), by: reading))
     }
 
-    /// Deletes objects by their keys, as in ``update(_:key:with:nulls:)``. Keys that name nothing are counted in a
+    /// Deletes objects by their keys, as in `update(_:key:with:nulls:)`. Keys that name nothing are counted in a
     /// warning.
     public static func delete(_ entity: String, keys: [some Encodable]) throws(BrokerError) -> Self {
         Self(entity: entity, .delete(try RawJSON(value: keys)))

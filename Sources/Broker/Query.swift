@@ -2,17 +2,30 @@ package import BrokerJSON
 
 /// Which objects to fetch, and the form of the answer.
 public struct Query: Sendable, Hashable {
-    /// Which names and formats the objects have.
+    /// The names of members in records and in fetched objects. Predicates, ``sortKeys``, ``includedPaths`` and errors always name
+    /// attributes and relationships as the model does, so with ``model`` all of them are the same words.
     public struct Names: RawRepresentable, Sendable, Hashable {
         /// The protocol's word.
         public let rawValue: String
 
         public init(rawValue: String) { self.rawValue = rawValue }
 
-        /// Those that records have when they are processed.
-        public static let remote = Names(rawValue: "remote")
-        /// The model's own; dates are in ISO 8601.
-        public static let local = Names(rawValue: "local")
+        /// The keys of payloads: `hired_at`, where an attribute `hiredAt` of the model has that `key`.
+        public static let payload = Names(rawValue: "remote")
+        /// The model's own names. Fetched dates are in ISO 8601.
+        public static let model = Names(rawValue: "local")
+    }
+
+    /// What objects are sorted by: `"-createdAt"`, or several, `["department.name", "-age"]`.
+    public struct SortKeys: Sendable, Hashable, ExpressibleByArrayLiteral, ExpressibleByStringInterpolation {
+        /// Attributes, or key paths to them; with `-` before them in descending order.
+        public var keys: [String]
+
+        public init(_ keys: [String]) { self.keys = keys }
+
+        public init(arrayLiteral keys: String...) { self.init(keys) }
+
+        public init(stringLiteral key: String) { self.init([key]) }
     }
 
     /// The form of dates.
@@ -67,7 +80,7 @@ public struct Query: Sendable, Hashable {
     /// (`"department.name"`), each by the name that it has here. Empty for whole objects. Not with ``includedPaths``.
     public var selectedPaths: [String]
     public var names: Names
-    /// With ``Names/remote``.
+    /// With ``Names/payload``.
     public var dates: Dates
     public var resultForm: Form
     /// For servers that share a log: the sequence of a job that another one of them has completed. The answer waits until this
@@ -78,15 +91,15 @@ public struct Query: Sendable, Hashable {
 
     public init(
         _ entity: String, where predicate: BrokerPredicate? = nil, key: RawJSON? = nil, afterKey: RawJSON? = nil,
-        sort: [String] = [], offset: Int = 0, limit: Int? = nil, include: [String] = [], select: [String] = [],
-        names: Names = .remote, dates: Dates = .iso8601, form: Form = .collection, minimumSequence: Int64? = nil,
+        sort: SortKeys = [], offset: Int = 0, limit: Int? = nil, include: [String] = [], select: [String] = [],
+        names: Names = .payload, dates: Dates = .iso8601, form: Form = .collection, minimumSequence: Int64? = nil,
         hasVersions: Bool = false
     ) {
         self.entity = entity
         self.predicate = predicate
         self.key = key
         self.afterKey = afterKey
-        sortKeys = sort
+        sortKeys = sort.keys
         self.offset = offset
         self.limit = limit
         includedPaths = include
@@ -197,8 +210,8 @@ extension Query {
         }
         if let limit { writer.member("limit", limit) }
         if offset != 0 { writer.member("offset", offset) }
-        if names != .remote { writer.member("names", names.rawValue) }
-        if dates != .model, names == .remote { writer.member("dates", dates.rawValue) }
+        if names != .payload { writer.member("names", names.rawValue) }
+        if dates != .model, names == .payload { writer.member("dates", dates.rawValue) }
         if resultForm != .collection { writer.member("result", resultForm.rawValue) }
         if isStreamed { writer.member("stream", true) }
         if hasVersions { writer.member("versions", true) }
@@ -215,7 +228,7 @@ public struct Commit: Sendable, Hashable {
     /// The objects that the job inserted, updated and deleted, by entity. Empty where nothing is to be done: all jobs up to
     /// ``sequence`` were delivered, or concern other entities.
     public var changes: [String: Completion.Changes]
-    /// The keys of these objects by entity and change, with ``CommitQuery/Reply/keys``; see ``keys(of:as:)``.
+    /// The keys of these objects by entity and change, with ``CommitQuery/Reply/keys``; see `keys(of:as:)`.
     public var keys: RawJSON?
 
     public init(
@@ -245,7 +258,7 @@ public struct Commit: Sendable, Hashable {
     }
 }
 
-/// The entities to follow, and from where; see ``BrokerService/commits(of:after:reply:)``.
+/// The entities to follow, and from where; see `commits(of:after:reply:)`.
 public struct CommitQuery: Sendable, Hashable {
     /// The contents of a ``Commit``.
     public struct Reply: RawRepresentable, Sendable, Hashable {

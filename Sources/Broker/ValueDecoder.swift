@@ -77,7 +77,7 @@ struct ValueDecoder: Decoder {
         if value.kind == .number { return Date(timeIntervalSince1970: try double()) }
         let text = try decode(String.self)
         guard let date = Self.date(text) else {
-            throw corrupted("\"\(text.briefly)\" is not a date in ISO 8601. Fetch with local names, which gives one.")
+            throw corrupted("\"\(text.briefly)\" is not a date in ISO 8601. Fetch with `dates: .iso8601`.")
         }
         return date
     }

@@ -278,7 +278,7 @@ extension ServerEnvelope {
 
 extension RemoteBroker {
     /// Follows the committed jobs that change objects; see
-    /// ``/Broker/BrokerService/commits(of:after:reply:)``.
+    /// `commits(of:after:reply:)`.
     ///
     /// Each iteration has a connection of its own, which ends with it. When it is lost, another one goes on after the newest commit
     /// that was delivered.

@@ -133,9 +133,10 @@ public final class RemoteBroker: BrokerService {
     }
 
     /// An earlier server ignores fields that it does not know: it would commit a dry run, delete without a limit, store no
-    /// bookmark, and apply an operation whatever its object is.
+    /// bookmark, apply an operation whatever its object is, and read
+    /// records by other names.
     private func requireFeatures(of job: Job) async throws {
-        for feature in job.operationFeatures { try await require(feature) }
+        for feature in job.usedFeatures { try await require(feature) }
         guard job.isDryRun || job.maximumDeletions != nil || job.bookmark != nil else { return }
         if job.isDryRun { try await require("dryRun") }
         if job.maximumDeletions != nil { try await require("maximumDeletions") }

@@ -117,6 +117,7 @@ extension Coordinator {
 
     /// - Parameter openedAt: when this attempt began.
     private func stage(_ job: Job, _ frame: AdmittedFrame, under plan: StagingPlan, since openedAt: Int64) {
+        let plan = plan.reading(job.form.names)
         do throws(StagingRefusal) {
             guard frame.memory.take(JobSteps.predicateMemory(job.operations)) else { throw .noRoom }
             let steps = try JobSteps(job.operations, in: job.document, plan.model, frame.memory).plans

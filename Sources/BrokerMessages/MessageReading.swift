@@ -55,6 +55,7 @@ extension BrokerCoordinator.Job {
         let maximumDeletions = try DeletionLimit(in: root)
         let bookmark = try Bookmark(in: root)
         let reply = try root.optionalWord("reply", Broker.Job.Reply.known) ?? .summary
+        let names = try root.optionalWord("names", FetchNames.allCases) ?? .remote
         let dates = try root.optionalWord("dates", FetchDates.allCases) ?? .model
         // The answers that the job asks for, nil for the completion; errors are always sent.
         let notify =
@@ -66,6 +67,11 @@ extension BrokerCoordinator.Job {
         let trace = try trace(in: root)
         let operations = try operations(in: root)
         if policy == .skip { try operations.refuseSkipping() }
+        if names == .local, operations.contains(where: { if case .map = $0.action { true } else { false } }) {
+            throw .unsupported(
+                "A payload of `map` has the keys that the model's mappings name, and not the names of the model. Omit `names`, or send "
+                    + "the other operations as a job of their own.", at: "/names")
+        }
         let answers = JobReply(
             frame: FrameReference(ordinal: ordinal, id: id, tag: envelope.tag), isBrief: reply == .none,
             wantsCompletion: notify?.contains("completed") ?? true, trace: trace)
@@ -73,7 +79,7 @@ extension BrokerCoordinator.Job {
             id: id, owner: owner, document: envelope.document, operations: operations, policy: policy,
             wantsKeys: reply == .keys, wantsObjects: reply == .objects && answers.wantsCompletion,
             wantsAcceptance: notify?.contains("accepted") == true, content: content, observer: observe(answers))
-        job.objectDates = dates
+        job.form = ObjectForm(names: names, dates: dates)
         job.wantsProgress = notify?.contains("progress") == true
         job.isDryRun = isDryRun
         job.maximumDeletions = maximumDeletions

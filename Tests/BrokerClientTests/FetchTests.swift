@@ -31,7 +31,7 @@ import Testing
         fetch.includedPaths = ["b.c"]
         fetch.limit = 0
         fetch.offset = 2
-        fetch.names = .local
+        fetch.names = .model
         fetch.resultForm = .dictionary
         #expect(
             try text(fetch) == """
@@ -44,7 +44,7 @@ import Testing
         var server = try await FakeServer()
         let (client, _) = try await server.connect()
         let reading = Task {
-            try await client.objects(Employee.self, from: "Employee", where: "id > \(0)", names: .local).collect()
+            try await client.objects(Employee.self, from: "Employee", where: "id > \(0)", names: .model).collect()
         }
         var stream = try await server.hear().connection
         #expect(

@@ -199,7 +199,7 @@ import Testing
             let done = try await broker.process([event, fine], as: "Event", reply: .objects)
             #expect(try done.objects(as: Event.self) == [event, fine])
             #expect(try await broker.objects(Event.self, from: "Event").collect() == [event, fine])
-            #expect(try await broker.fetchObject(Event.self, from: "Event", key: 1, names: .local) == event)
+            #expect(try await broker.fetchObject(Event.self, from: "Event", key: 1, names: .model) == event)
             #expect(try await broker.fetchFirst(Event.self, from: "Event", where: "zoned == \(minute)") == event)
             #expect(try await broker.fetchDictionary(Event.self, from: "Event")["2"] == fine)
             var query = Query("Event")
@@ -247,7 +247,7 @@ import Testing
         }
         try await withTemporaryBroker(model: Self.visits) { broker in
             try await broker.process(visits, as: "Visit")
-            for names in [Query.Names.remote, .local] {
+            for names in [Query.Names.payload, .model] {
                 let stored = try await broker.objects(Visit.self, from: "Visit", names: names).collect()
                 #expect(stored.count == visits.count)
                 let again = try await broker.process(stored, as: "Visit")

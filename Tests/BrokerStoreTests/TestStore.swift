@@ -484,7 +484,7 @@ extension StoreJob {
         StoreJob(
             id: id, owner: owner, contentHash: hash ?? contentHash, contentDigest: contentDigest,
             sequence: sequence, policy: policy, wantsKeys: wantsKeys, wantsObjects: wantsObjects,
-            objectDates: objectDates, isDryRun: isDryRun, maximumDeletions: limit ?? maximumDeletions,
+            form: form, isDryRun: isDryRun, maximumDeletions: limit ?? maximumDeletions,
             bookmark: bookmark ?? self.bookmark, mayDelete: mayDelete ?? self.mayDelete, work: work, now: now,
             memory: memory ?? self.memory)
     }

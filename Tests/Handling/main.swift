@@ -40,6 +40,6 @@ let children = """
     """
 let outcome = try await broker.processPayload(json: children, by: .mapping("child"), onInvalid: .skip)
 print(outcome.rejections.map { "\($0.path ?? "?"): \($0.message)" })
-let everyone = Query("Child", sort: ["name"], names: .local)
+let everyone = Query("Child", sort: ["name"], names: .model)
 print(try await broker.fetch(everyone).objects)
 await broker.close()

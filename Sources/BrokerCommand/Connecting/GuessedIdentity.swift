@@ -119,7 +119,7 @@ struct GuessedIdentity {
         var writer = JSONWriter()
         if key.kind == .string { writer.string(key.bytes) } else { writer.raw(key.bytes) }
         query.key = RawJSON(writer.bytes)
-        query.names = .local
+        query.names = .model
         query.resultForm = .object
         // An object that is not there, or a value that is no key of any.
         guard let found = try? await broker.fetch(query, timeout: nil),

@@ -118,7 +118,7 @@ struct FetchCommand: AsyncParsableCommand {
         query.limit = limit
         query.offset = offset
         query.minimumSequence = afterSequence
-        query.names = local ? .local : .remote
+        query.names = local ? .model : .payload
         query.dates = .model
         query.hasVersions = versions
         guard !objects.isEmpty else { return [(nil, query)] }

@@ -13,7 +13,7 @@ struct Selection: Sendable {
 
     func query() -> Query {
         var query = Query(entity.name)
-        query.names = .local
+        query.names = .model
         query.sortKeys = sort.map { [$0] } ?? []
         var formats: [String] = []
         var arguments: [RawJSON] = []
@@ -64,7 +64,7 @@ extension RemoteBroker {
         -> JSONTree?
     {
         var query = Query(entity.name)
-        query.names = .local
+        query.names = .model
         query.key = RawJSON(key.json)
         query.includedPaths = relationships
         return try JSONTree(try await fetch(query).objects).elements.first

@@ -16,6 +16,7 @@ package struct Reject: Sendable {
     /// The operation with that record alone.
     package let operation: Job.Operation
     let unknownKeys: Job.UnknownKeys?
+    let names: Query.Names?
     package let record: RawJSON
     /// The record's path in the request.
     private let place: String
@@ -33,6 +34,7 @@ package struct Reject: Sendable {
         acceptedAt = json["acceptedAt"]?.int64 ?? 0
         errors = json["errors"]?.elements.map(Completion.Rejection.init) ?? []
         unknownKeys = request["unknown"]?.string.map(Job.UnknownKeys.init)
+        names = request["names"]?.string.map(Query.Names.init)
         let key = fields["objects"] == nil ? "json" : "objects"
         let payload = fields[key]
         let isElement = payload?.kind == .array && fields["op"]?.string != "relate"
@@ -134,7 +136,7 @@ extension RemoteBroker {
     /// - Returns: why it is not.
     package func retry(_ reject: Reject, timeout: Duration? = nil) async throws -> BrokerError? {
         var job = Job(reject.operation, id: Reject.retryID(of: reject.id))
-        job.unknownKeys = reject.unknownKeys
+        (job.unknownKeys, job.names) = (reject.unknownKeys, reject.names)
         do {
             _ = try await process(job, timeout: timeout)
         } catch let error as BrokerError where error.fault != nil {

@@ -180,7 +180,7 @@ final class AcceptedJob: @unchecked Sendable {
         facts = JobFacts(
             id: id.text, owner: job.owner, isPrivileged: logged?.isPrivileged ?? job.owner.isPrivileged,
             contentHash: isIDMade ? nil : hash, contentDigest: isIDMade ? hash : nil, policy: job.policy,
-            wantsKeys: job.wantsKeys, wantsObjects: job.wantsObjects, objectDates: job.objectDates,
+            wantsKeys: job.wantsKeys, wantsObjects: job.wantsObjects, form: job.form,
             isDryRun: job.isDryRun, maximumDeletions: job.maximumDeletions, bookmark: job.bookmark,
             mayDelete: logged?.mayDelete ?? job.mayDelete)
         if frame.isCancelled { withdraw(.cancelled, .cancelled) }

@@ -197,7 +197,8 @@ extension Job {
         // A share of an entity's objects is known when all of them have been counted.
         if case .share = maximumDeletions { return .search }
         if operations.contains(where: { $0.isSearch(in: plan.model) }) { return .search }
-        guard operations.contains(where: { $0.mayReachOthers(under: plan) }) else { return .job }
+        let reading = plan.reading(form.names)
+        guard operations.contains(where: { $0.mayReachOthers(under: reading) }) else { return .job }
         // A job that is undone leaves everything as it was for the next one.
         let mayBeUndone =
             isDryRun || !mayDelete || maximumDeletions != nil || operations.count > 1 || plan.mayFailLast

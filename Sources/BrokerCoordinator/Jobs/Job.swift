@@ -27,7 +27,8 @@ package final class Job: @unchecked Sendable {
     package var client: String?
     package let wantsKeys: Bool
     package let wantsObjects: Bool
-    package var objectDates = FetchDates.model
+    /// The names of the records, and the form of the objects of the reply.
+    package var form = ObjectForm()
     /// The observer wants ``JobEvent/accepted(id:sequence:)``.
     package let wantsAcceptance: Bool
     /// The observer wants ``JobEvent/progress(id:staged:merged:)``.
@@ -51,7 +52,7 @@ package final class Job: @unchecked Sendable {
 }
 
 extension Job {
-    /// The hash of what the job does: of `onInvalid`, `unknown`, the operations, in whichever form they were sent, and the
+    /// The hash of what the job does: of `onInvalid`, `unknown`, `names`, the operations, in whichever form they were sent, and the
     /// bookmark.
     ///
     /// Texts and names count as strings; a number, an array or an object counts byte by byte as it was sent, with the white
@@ -59,7 +60,9 @@ extension Job {
     var contentHash: JobHash {
         withExtendedLifetime(document) {
             var hasher = FieldHasher()
-            hasher.add((policy == .skip ? 1 : 0) | (refusesUnknownKeys ? 2 : 0) | (bookmark == nil ? 0 : 4))
+            hasher.add(
+                (policy == .skip ? 1 : 0) | (refusesUnknownKeys ? 2 : 0) | (bookmark == nil ? 0 : 4)
+                    | (form.names == .local ? 8 : 0))
             hasher.add(UInt64(operations.count))
             for operation in operations { hasher.add(operation) }
             if let bookmark { hasher.add(bookmark) }

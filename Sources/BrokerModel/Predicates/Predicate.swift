@@ -226,6 +226,18 @@ package enum FetchDates: String, Sendable, CaseIterable {
     case iso8601
 }
 
+/// The form of whole objects.
+package struct ObjectForm: Sendable, Hashable {
+    package let names: FetchNames
+    package let dates: FetchDates
+
+    /// - Parameter dates: with remote names; with local ones dates are in ISO 8601.
+    package init(names: FetchNames = .remote, dates: FetchDates = .model) {
+        self.names = names
+        self.dates = names == .local ? .iso8601 : dates
+    }
+}
+
 package enum FetchResult: String, Sendable, CaseIterable {
     /// An array.
     case collection

@@ -195,9 +195,19 @@ final class EntityPlan: Sendable {
             firstNode: firstNode, of: model)
     }
 
+    /// The plan of records whose keys are the model's names.
+    ///
+    /// - Parameter model: ``Model/keyedByNames``.
+    convenience init(keyedByNames plan: EntityPlan, firstNode: Int, of model: Model) {
+        self.init(
+            plan.ownIndex, plan.layout, plan.attributes.map(\.converter), plan.tombstone, extraPaths: plan.extraPaths,
+            firstNode: firstNode, of: model)
+    }
+
     private init(
         _ ownIndex: Int, _ layout: EntityLayout, _ converters: [ValueConverter], _ tombstone: RecordPredicate?,
-        _ mapping: RecordMapping? = nil, _ selectors: [[String]] = [], firstNode: Int, of model: Model
+        _ mapping: RecordMapping? = nil, _ selectors: [[String]] = [], extraPaths: [[UInt8]]? = nil, firstNode: Int,
+        of model: Model
     ) {
         let entity = model.entities[ownIndex]
         let keys = EntityKeys(entity, layout, converters, mapping, selectors: selectors, of: model)
@@ -214,7 +224,8 @@ final class EntityPlan: Sendable {
         unretainedAttributes = keys.attributes.map { .passUnretained($0) }
         ownColumns = entity.attributeIndices
         extraColumn = entity.extra ?? -1
-        extraPaths = Self.extraPaths(entity, tombstone, model.entities[model.topmost(of: ownIndex)])
+        self.extraPaths =
+            extraPaths ?? Self.extraPaths(entity, tombstone, model.entities[model.topmost(of: ownIndex)])
         nodePaths = entity.extra == nil ? [] : keys.tree.paths
         ownRelationships = entity.relationshipIndices.map { keys.relationships[$0] }
         unretainedRelationships = ownRelationships.map { .passUnretained($0) }

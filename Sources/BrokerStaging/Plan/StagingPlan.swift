@@ -1,5 +1,6 @@
 internal import BrokerJSON
 package import BrokerModel
+internal import Synchronization
 
 /// A compiled mapping of the model.
 enum MappingPlan: Sendable {
@@ -27,6 +28,26 @@ enum MappingPlan: Sendable {
 }
 
 extension Model {
+    /// The model whose records have its own names as keys, besides values that come from the record around.
+    fileprivate var keyedByNames: Model {
+        var entities = entities
+        for entity in entities.indices {
+            for (index, attribute) in entities[entity].attributes.enumerated() where !attribute.keyPaths.isEmpty {
+                let holder = attribute.keyPaths.filter { HolderValue($0) != nil }
+                entities[entity].attributes[index].keyPaths =
+                    attribute.prefersHolder ? holder + [[attribute.name]] : [[attribute.name]] + holder
+            }
+            for (index, relationship) in entities[entity].relationships.enumerated() {
+                if !relationship.keyPaths.isEmpty {
+                    entities[entity].relationships[index].keyPaths = [[relationship.name]]
+                }
+                entities[entity].relationships[index].mapping = nil
+            }
+            (entities[entity].root, entities[entity].ignoredPaths) = (nil, [])
+        }
+        return Model(entities: entities)
+    }
+
     /// By mapping, the key paths by which selects choose it, directly or through other selects. They are known keys of
     /// its records.
     var selectorKeys: [[[String]]] {
@@ -207,6 +228,8 @@ package final class StagingPlan: Sendable {
     package let isBrief: Bool
     /// Nil without hooks.
     let hooks: StagingHooks?
+    /// The plan of records whose keys are the model's names; made for the first job with such records.
+    private let keyedByNames = Mutex<StagingPlan?>(nil)
 
     /// - Parameter hooks: code of an embedding program that takes part in staging.
     /// - Throws: `ModelError` with every default, limit, date pattern or regular expression that cannot be used.
@@ -256,6 +279,32 @@ package final class StagingPlan: Sendable {
         self.entities = entities
         unretainedEntities = entities.map { .passUnretained($0) }
         self.nodeCount = nodeCount
+    }
+
+    /// - Parameter plan: the plan of the same model, from which this one differs in the keys of records alone.
+    private init(keyedByNames plan: StagingPlan) {
+        let model = plan.model.keyedByNames
+        var nodeCount = 0
+        entities = plan.entities.map { entity in
+            let named = EntityPlan(keyedByNames: entity, firstNode: nodeCount, of: model)
+            nodeCount += named.tree.nodes.count
+            return named
+        }
+        unretainedEntities = entities.map { .passUnretained($0) }
+        mappings = []
+        linkKeys = LinkKeys(entities, [], of: model)
+        (self.model, self.nodeCount, layout) = (plan.model, nodeCount, plan.layout)
+        (ownerColumns, extraColumns, isBrief, hooks) = (plan.ownerColumns, plan.extraColumns, plan.isBrief, plan.hooks)
+    }
+
+    /// The plan by which a job's records with those names are staged.
+    package func reading(_ names: FetchNames) -> StagingPlan {
+        guard names == .local else { return self }
+        return keyedByNames.withLock { made in
+            let plan = made ?? StagingPlan(keyedByNames: self)
+            made = plan
+            return plan
+        }
     }
 
     /// The attributes that objects of the entity have.

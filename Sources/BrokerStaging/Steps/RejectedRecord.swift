@@ -127,7 +127,7 @@ private struct RejectedRecordCutter {
     private func record(_ value: JSONValue, _ operation: Operation, _ faults: [Fault]) -> RejectedRecord {
         var request = JSONWriter(capacity: value.bytes.count + 128)
         request.object { writer in
-            if let unknown = document.root["unknown"] { writer.member("unknown", unknown) }
+            for key in ["unknown", "names"] { if let value = document.root[key] { writer.member(key, value) } }
             writer.array("operations") { writer in
                 writer.object { writer in
                     write(operation, to: &writer)

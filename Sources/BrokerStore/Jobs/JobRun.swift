@@ -41,7 +41,7 @@ final class JobRun {
         self.steps = steps
         self.memory = memory
         unique = UniqueValues(merger, memory, skips: job.policy == .skip)
-        objects = job.wantsObjects ? PayloadObjects(merger, dates: job.objectDates) : nil
+        objects = job.wantsObjects ? PayloadObjects(merger, job.form) : nil
     }
 
     private var isFirst: Bool { number == 0 }
@@ -124,7 +124,8 @@ final class JobRun {
         let objects = StoredObjects(merger, savepoints, history, unique, at: step.pointer)
         // One by one, records take more statements.
         merger.connection.work.budget.raise(by: JobWork.units(for: rows))
-        let interpreter = Interpreter(rows, merger.plan, job.policy, objects, sync: sync, memory)
+        let plan = merger.plan.reading(job.form.names)
+        let interpreter = Interpreter(rows, plan, job.policy, objects, sync: sync, memory)
         do throws(ApplyingFault) {
             try history.record { () throws(ApplyingFault) in try interpreter.apply() }
         } catch {

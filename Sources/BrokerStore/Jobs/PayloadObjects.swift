@@ -11,14 +11,14 @@ internal import BrokerStaging
 /// The objects are read inside the job's savepoint, so no later job is visible.
 struct PayloadObjects {
     private let merger: Merger
-    private let dates: FetchDates
+    private let form: ObjectForm
     /// By step and operation, the objects with their keys after the step; nil for a record without one.
     private var steps: [[[AppliedStep.Named?]]] = []
     private var renamings = Renamings()
 
-    init(_ merger: Merger, dates: FetchDates) {
+    init(_ merger: Merger, _ form: ObjectForm) {
         self.merger = merger
-        self.dates = dates
+        self.form = form
     }
 
     /// Adds the next step, whose rows have been merged.
@@ -61,7 +61,7 @@ struct PayloadObjects {
                                 writer.null()
                                 continue
                             }
-                            let read = try merger.entities[object.table].object(dates)
+                            let read = try merger.entities[object.table].object(form)
                             key.bind(to: read.statement, from: 1)
                             try read.write(to: &writer)
                         }

@@ -17,7 +17,8 @@ package final class JobFacts: Sendable {
     package let wantsKeys: Bool
     /// Whether the reply has the objects of the job's records; see `Outcome.objects`.
     package let wantsObjects: Bool
-    package let objectDates: FetchDates
+    /// The names of the records, and the form of the objects of the reply.
+    package let form: ObjectForm
     /// The job is applied and undone: it changes nothing, and is not recorded.
     package let isDryRun: Bool
     package let maximumDeletions: DeletionLimit?
@@ -30,7 +31,7 @@ package final class JobFacts: Sendable {
     package init(
         id: String, owner: JobOwner, isPrivileged: Bool, contentHash: JobHash?, contentDigest: JobHash?,
         policy: InvalidRecordPolicy, wantsKeys: Bool, wantsObjects: Bool,
-        objectDates: FetchDates, isDryRun: Bool, maximumDeletions: DeletionLimit?, bookmark: Bookmark?, mayDelete: Bool
+        form: ObjectForm, isDryRun: Bool, maximumDeletions: DeletionLimit?, bookmark: Bookmark?, mayDelete: Bool
     ) {
         self.id = id
         self.owner = owner
@@ -40,7 +41,7 @@ package final class JobFacts: Sendable {
         self.policy = policy
         self.wantsKeys = wantsKeys
         self.wantsObjects = wantsObjects
-        self.objectDates = objectDates
+        self.form = form
         self.isDryRun = isDryRun
         self.maximumDeletions = maximumDeletions
         self.bookmark = bookmark
@@ -89,14 +90,14 @@ package struct StoreJob: Sendable {
         sequence: Int64,
         policy: InvalidRecordPolicy,
         wantsKeys: Bool,
-        wantsObjects: Bool = false, objectDates: FetchDates = .model, isDryRun: Bool = false,
+        wantsObjects: Bool = false, form: ObjectForm = ObjectForm(), isDryRun: Bool = false,
         maximumDeletions: DeletionLimit? = nil, bookmark: Bookmark? = nil, mayDelete: Bool = true, work: Work,
         now: Int64, memory: (any MemoryAllowance)? = nil
     ) {
         let facts = JobFacts(
             id: id, owner: owner, isPrivileged: isPrivileged ?? owner.isPrivileged, contentHash: contentHash,
             contentDigest: contentDigest, policy: policy, wantsKeys: wantsKeys,
-            wantsObjects: wantsObjects, objectDates: objectDates, isDryRun: isDryRun,
+            wantsObjects: wantsObjects, form: form, isDryRun: isDryRun,
             maximumDeletions: maximumDeletions, bookmark: bookmark, mayDelete: mayDelete)
         self.init(facts, sequence: sequence, work: work, now: now, memory: memory)
     }
@@ -109,7 +110,7 @@ package struct StoreJob: Sendable {
     package var policy: InvalidRecordPolicy { facts.policy }
     package var wantsKeys: Bool { facts.wantsKeys }
     package var wantsObjects: Bool { facts.wantsObjects }
-    package var objectDates: FetchDates { facts.objectDates }
+    package var form: ObjectForm { facts.form }
     package var isDryRun: Bool { facts.isDryRun }
     package var maximumDeletions: DeletionLimit? { facts.maximumDeletions }
     package var bookmark: Bookmark? { facts.bookmark }

@@ -98,18 +98,18 @@ final class EntityStatements {
     }
 
     /// Parameters: the key. Returns the object in the form of `fetch`.
-    func object(_ dates: FetchDates) throws(StoreError) -> ObjectRead {
-        if let read = objectReads[dates] { return read }
-        let read = try ObjectRead(index, dates, plan, on: connection)
-        objectReads[dates] = read
+    func object(_ form: ObjectForm) throws(StoreError) -> ObjectRead {
+        if let read = objectReads[form] { return read }
+        let read = try ObjectRead(index, form, plan, on: connection)
+        objectReads[form] = read
         return read
     }
-    private var objectReads: [FetchDates: ObjectRead] = [:]
+    private var objectReads: [ObjectForm: ObjectRead] = [:]
 
     /// Parameters: the key. Returns the object in the form of `fetch`, with its version.
     func versionedObject() throws(StoreError) -> ObjectRead {
         if let read = versionedRead { return read }
-        let read = try ObjectRead(index, .model, hasVersion: true, plan, on: connection)
+        let read = try ObjectRead(index, ObjectForm(), hasVersion: true, plan, on: connection)
         versionedRead = read
         return read
     }
@@ -242,16 +242,16 @@ struct StoredObject {
     let concreteEntity: Int
 }
 
-/// Reads one object in the form of `fetch`, with remote names and without nested objects.
+/// Reads one object in the form of `fetch`, without nested objects.
 struct ObjectRead {
     /// Parameters: the key. Returns its row.
     let statement: Statement
     private let reader: ObjectReader
 
     init(
-        _ entity: Int, _ dates: FetchDates, hasVersion: Bool = false, _ plan: StagingPlan, on connection: Connection
+        _ entity: Int, _ form: ObjectForm, hasVersion: Bool = false, _ plan: StagingPlan, on connection: Connection
     ) throws(StoreError) {
-        let style = ObjectShape.Style(names: .remote, dates: dates, hasVersion: hasVersion)
+        let style = ObjectShape.Style(names: form.names, dates: form.dates, hasVersion: hasVersion)
         let shape = ObjectShape(entity: entity, including: [], style, plan)
         let sql = FetchSQL(plan)
         reader = try ObjectReader(shape, of: entity, sql, on: connection)

@@ -42,7 +42,7 @@ import Synchronization
         }
         router.get("employees/:id") { _, context in
             let id = try context.parameters.require("id", as: Int.self)
-            guard let employee = try await broker.fetchObject(Employee.self, from: "Employee", key: id) else {
+            guard let employee = try await broker.fetchObject(Employee.self, key: id) else {
                 throw HTTPError(.notFound)
             }
             return employee
@@ -57,7 +57,9 @@ import Synchronization
     }
 }
 
-struct Employee: ResponseCodable {
+struct Employee: ResponseCodable, BrokerRecord {
+    static let entity = "Employee"
+
     var id: Int
     var name: String
 }
