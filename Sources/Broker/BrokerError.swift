@@ -265,6 +265,8 @@ extension BrokerError.Code {
     public static let waitCancelled = Self(rawValue: "waitCancelled")
     /// The model is not valid; a line of the message for each fault.
     public static let invalidModel = Self(rawValue: "invalidModel")
+    /// A type and the model differ: ``BrokerService/check(_:timeout:)``; a line of the message for each difference.
+    public static let modelMismatch = Self(rawValue: "modelMismatch")
     /// The store of an embedded broker cannot be opened: another process owns it, or it does not fit the model.
     public static let cannotOpen = Self(rawValue: "cannotOpen")
     /// The answer has no keys or no objects: the job is a duplicate, they are too large, or they were not asked for.

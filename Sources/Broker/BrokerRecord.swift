@@ -16,6 +16,8 @@
 ///     print(customer)
 /// }
 /// ```
+///
+/// ``BrokerService/check(_:timeout:)`` says where such a type and the model differ.
 public protocol BrokerRecord {
     /// The name of the entity in the model.
     static var entity: String { get }

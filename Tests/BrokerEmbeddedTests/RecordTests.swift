@@ -139,4 +139,20 @@ private struct NamedClerk: Codable, Equatable, BrokerRecord {
             #expect(error?.code == .idConflict)
         }
     }
+
+    @Test func `a type is compared with the model in force`() async throws {
+        struct Wrong: Codable, BrokerRecord {
+            static let entity = "Worker"
+
+            var worker_id: Int
+            var nme: String?
+        }
+        try await withTemporaryBroker(model: Self.model) { broker in
+            try await broker.check(Clerk.self, NamedClerk.self)
+            let error = await #expect(throws: BrokerError.self) { try await broker.check(Clerk.self, Wrong.self) }
+            #expect(
+                error?.code == .modelMismatch
+                    && error?.message == #"Wrong.nme: the entity has no key "nme"; did you mean "name"?"#)
+        }
+    }
 }
