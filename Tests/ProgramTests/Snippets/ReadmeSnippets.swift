@@ -9,7 +9,9 @@ import Testing
 
 /// The Swift code of the README, run.
 @Suite(.timeLimit(.minutes(5))) struct ReadmeSnippets {
-    struct Employee: Codable {
+    struct Employee: Codable, BrokerRecord {
+        static let entity = "Employee"
+
         var id: Int, name: String
     }
 
@@ -23,30 +25,32 @@ import Testing
         let path = programs.path("broker.sock")
         let broker = RemoteBroker(.unixSocket(path))
         let employees = [Employee(id: 1, name: "Ada"), Employee(id: 2, name: "Grace")]
-        try await broker.process(employees, as: "Employee", id: "load-1")  // sent again, it takes effect once
-        for try await employee in broker.objects(Employee.self, from: "Employee", where: "name BEGINSWITH \("A")") {
+        try await broker.process(employees, id: "load-1")  // sent again, it takes effect once
+        for try await employee in broker.objects(Employee.self, where: "name BEGINSWITH \("A")", sort: "-id") {
             print(employee.name)
         }
-        try await broker.delete("Employee", keys: [1, 2])
-        #expect(try await broker.objects(Employee.self, from: "Employee").collect().isEmpty)
+        try await broker.delete(Employee.self, keys: [1, 2])
+        #expect(try await broker.objects(Employee.self).collect().isEmpty)
     }
 
     @Test func `an embedded broker does the same`() async throws {
         let file = programs.path("staff.sqlite")
         let staff = [Employee(id: 1, name: "Ada"), Employee(id: 2, name: "Grace")]
         let broker = try await EmbeddedBroker.open(store: .file(file), model: .json(model))
-        let completion = try await broker.process(staff, as: "Employee", id: "load-1")
-        let found = try await broker.objects(Employee.self, from: "Employee", where: "name BEGINSWITH \("G")").collect()
+        let completion = try await broker.process(staff, id: "load-1")
+        let found = try await broker.objects(Employee.self, where: "name BEGINSWITH \("G")").collect()
         await broker.close()
-        #expect(completion.changes["Employee"]?.inserted == 2 && found.map(\.name) == ["Grace"])
+        #expect(completion.changes(of: Employee.self).inserted == 2 && found.map(\.name) == ["Grace"])
     }
 }
 
 /// The code of the article *Getting started*, run.
 @Suite(.timeLimit(.minutes(5))) struct GettingStartedSnippets {
-    struct Employee: Codable {
+    struct Employee: Codable, BrokerRecord {
+        static let entity = "Employee"
+
         var id: Int
-        var name: String
+        var name: String?
         var hiredAt: Date?
         var department: Int?
 
@@ -73,26 +77,27 @@ import Testing
 
     @Test func `records are stored, changed and read`() async throws {
         let broker = RemoteBroker(.unixSocket(path), configuration: .init(name: "payroll"))
+        try await broker.check(Employee.self)
 
         let employees = [Employee(id: 1, name: "Ada", hiredAt: .now), Employee(id: 2, name: "Grace", department: 7)]
-        let completion = try await broker.process(employees, as: "Employee", id: "load-7")
-        print(completion.changes["Employee"]?.inserted ?? 0)
+        let completion = try await broker.process(employees, id: "load-7")
+        print(completion.changes(of: Employee.self).inserted)
 
         // JSON as it came from somewhere else. It is proven to be one JSON value before it is sent.
         try await broker.process(json: #"{"id": 7, "name": "R&D"}"#, as: "Department")
         #expect(completion.changes["Employee"]?.inserted == 2)
 
-        try await broker.set("department", of: "Employee", key: 1, to: 7)
+        try await broker.set("department", of: Employee.self, key: 1, to: 7)
         // The employees of the department are these, and no others.
-        try await broker.sync(employees, as: "Employee", where: "department.name == \("R&D")")
-        try await broker.delete("Employee", keys: [2])
+        try await broker.sync(employees, where: "department.name == \("R&D")")
+        try await broker.delete(Employee.self, keys: [2])
         #expect(try count("Employee") == ["1"])
 
-        let ada = try await broker.fetchObject(Employee.self, from: "Employee", key: 1)
-        let members = broker.objects(Employee.self, from: "Employee", where: "department == \(7)", sort: ["name"])
+        let ada = try await broker.fetchObject(Employee.self, key: 1)
+        let members = broker.objects(Employee.self, where: "department == \(7)", sort: "name")
         let team = try await members.collect()
-        for try await employee in broker.objects(Employee.self, from: "Employee") {  // all of one moment
-            print(employee.name)
+        for try await employee in broker.objects(Employee.self) {  // all of one moment
+            print(employee)
         }
         #expect(ada?.hiredAt != nil && team.map(\.id) == [1])
     }
@@ -120,7 +125,7 @@ import Testing
     @Test func `a script is short`() async throws {
         let employees = [Employee(id: 1, name: "Ada"), Employee(id: 2, name: "Grace")]
         try await withRemoteBroker(.unixSocket(path)) { broker in
-            try await broker.process(employees, as: "Employee")
+            try await broker.process(employees)
         }
         #expect(try count("Employee") == ["2"])
     }
