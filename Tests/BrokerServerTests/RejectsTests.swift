@@ -25,6 +25,8 @@ import Testing
             [#"{"operations":[{"entity":"Employee","json":[{"id": 2, "age": "x"}]}]}"#],
         #""entity": "Employee", "json": {"id": 2, "age": "x"}, "unknown": "warn""#:
             [#"{"unknown":"warn","operations":[{"entity":"Employee","json":{"id": 2, "age": "x"}}]}"#],
+        #""entity": "Employee", "json": {"id": 2, "age": "x"}, "names": "local""#:
+            [#"{"names":"local","operations":[{"entity":"Employee","json":{"id": 2, "age": "x"}}]}"#],
         #""collections": {"Tag": [{"word": "a"}], "Employee": [{"id": 1}, {"id": 2, "age": "x"}, {"id": "y"}]}"#: [
             #"{"operations":[{"entity":"Employee","json":[{"id": 2, "age": "x"}]}]}"#,
             #"{"operations":[{"entity":"Employee","json":[{"id": "y"}]}]}"#,
