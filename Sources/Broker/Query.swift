@@ -64,8 +64,8 @@ public struct Query: Sendable, Hashable {
     public var predicate: BrokerPredicate?
     /// The key of the one requested object.
     public var key: RawJSON?
-    /// The key after which the objects come, in the order of their keys: ``QueryResult/last`` of the page before. Not with
-    /// ``sortKeys``.
+    /// The position after which the objects come: ``QueryResult/last`` of the page before, with the same ``sortKeys``. A key; with
+    /// ``sortKeys`` an array of their values and the key.
     public var afterKey: RawJSON?
     /// Attributes to sort by, or key paths to them; with `-` before them in descending order.
     public var sortKeys: [String]
@@ -118,7 +118,7 @@ public struct QueryResult: Sendable, Hashable {
     public var objects: RawJSON
     /// There are more objects than the answer has.
     public var hasMore: Bool
-    /// The key of the last object, for ``Query/afterKey``: nil with ``Query/sortKeys``, and when there are no more.
+    /// The position of the last object, for ``Query/afterKey``; nil when there are no more.
     public var last: RawJSON?
 
     public init(objects: RawJSON, hasMore: Bool = false, last: RawJSON? = nil) {

@@ -20,7 +20,7 @@ package enum ServerMessage: Sendable {
     /// The result of a `fetch`, as JSON text.
     ///
     /// - hasMore: a limit excluded further objects, or further parts follow.
-    /// - last: the key of the last object.
+    /// - last: the position of the last object, for `after`.
     case objects(json: [UInt8], hasMore: Bool, last: [UInt8]?)
     /// The value, and the job that wrote it; nil when there is no bookmark of that name.
     case bookmark(value: String?, sequence: Int64?)

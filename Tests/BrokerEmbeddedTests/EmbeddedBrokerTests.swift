@@ -612,12 +612,12 @@ struct Employee: Codable, Equatable {
         (.unsupportedMessage, { _ = try await $0.objects(Int.self, from: "E", limit: -1).collect() }),
         (.unsupportedMessage, { _ = try await $0.fetch(query { $0.offset = -1 }) }),
         (
-            .unsupportedMessage,
+            .invalidValue,
             {
                 _ = try await $0.fetch(
                     query {
                         $0.afterKey = RawJSON("1")
-                        $0.sortKeys = ["a"]
+                        $0.sortKeys = ["id"]
                     })
             }
         ),

@@ -188,8 +188,7 @@ struct FetchCommand: AsyncParsableCommand {
                 }
                 return true
             } catch let error as BrokerError {
-                // The rest is after a key, so only objects in the order of their keys have one.
-                guard error.code == .snapshotExpired, query.sortKeys.isEmpty, let last else { throw error }
+                guard error.code == .snapshotExpired, let last else { throw error }
                 query.afterKey = last
                 query.offset = 0
                 query.limit = limit.map { $0 - (printer.count - before) }

@@ -263,7 +263,7 @@ package struct FetchDescription {
     package var arguments: JSONValue?
     /// The key of the one requested object.
     package var object: JSONValue?
-    /// The key after which the objects come.
+    /// The key after which the objects come; with `sort`, an array of the sort values and the key.
     package var after: JSONValue?
     /// Attributes, or key paths to them; with `-` before them in descending order.
     package var sort: [String] = []

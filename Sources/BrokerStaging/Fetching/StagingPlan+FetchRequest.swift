@@ -29,7 +29,6 @@ extension StagingPlan {
         request.dates = description.names == .local ? .iso8601 : description.dates
         request.result = description.result
         if let object = description.object { request.key = try key(object, ofEntity: entity, at: "/object") }
-        request.after = try after(description, entity)
         request.isStreamed = try isStreamed(description)
         request.predicate = try predicate(of: description, entity)
         request.limit = try limit(description)
@@ -42,6 +41,7 @@ extension StagingPlan {
         for (index, text) in description.sort.enumerated() {
             request.sort.append(try sortTerm(text, of: entity, at: "/sort/\(index)"))
         }
+        request.after = try after(description, request)
         var left = Self.maximumInclusions
         for (index, text) in description.include.enumerated() {
             let path = Self.keys(text)
@@ -66,14 +66,31 @@ extension StagingPlan {
         }
     }
 
-    private func after(_ description: FetchDescription, _ entity: Int) throws(Fault) -> [OwnedCell]? {
+    private func after(_ description: FetchDescription, _ request: FetchRequest) throws(Fault) -> [OwnedCell]? {
         guard let after = description.after else { return nil }
-        guard description.sort.isEmpty else {
-            throw .unsupported(
-                "`after` continues in the order of the keys, and `sort` asks for another order. Omit one of them; in "
-                    + "another order, use `stream`, or `where` with the value of the last object.", at: "/after")
+        let (entity, sort) = (request.entity, request.sort)
+        guard !sort.isEmpty else { return try position(after, ofEntity: entity, at: "/after") }
+        let elements = Array(after.elements)
+        guard elements.count == sort.count + 1 else {
+            throw Fault(
+                .invalidValue,
+                "With `sort`, `after` is the `last` of the page before: an array of \(sort.count + 1) values, those of the "
+                    + "\(sort.count) sort attributes and the key.", path: "/after", entity: model.entities[entity].name)
         }
-        return try position(after, ofEntity: entity, at: "/after")
+        var cells: [OwnedCell] = []
+        for (index, element) in elements.enumerated() {
+            let pointer = "/after/\(index)"
+            if index == sort.count {
+                cells += try position(element, ofEntity: entity, at: pointer)
+            } else if element.isNull {
+                cells.append(OwnedCell(copying: .null))
+            } else {
+                let end = model.end(of: sort[index].path, from: entity)
+                cells.append(
+                    try value(element, end, sort[index].attribute, at: pointer) { $0.withoutLimitsAndTransform })
+            }
+        }
+        return cells
     }
 
     private func isStreamed(_ description: FetchDescription) throws(Fault) -> Bool {
@@ -351,6 +368,13 @@ extension ValueConverter {
     }
 }
 
+extension Model {
+    /// The entity to which relationships lead, one after the other.
+    package func end(of path: [Int], from entity: Int) -> Int {
+        path.reduce(entity) { entities[$0].relationships[$1].destination }
+    }
+}
+
 extension Fault {
     fileprivate static func unsupported(_ message: String, at path: String, _ entity: Entity? = nil) -> Fault {
         Fault(.unsupportedMessage, message, path: path, entity: entity?.name)
@@ -396,7 +420,7 @@ package struct FetchRequest: Sendable {
     package var predicate: Predicate?
     /// The key values of the one object to fetch; nil for all.
     package var key: [OwnedCell]?
-    /// The key values after which the objects come, in the order of their keys; nil from the first. Not with `sort`.
+    /// The position after which the objects come: the values of its `sort` terms, and those of its key; nil from the first.
     package var after: [OwnedCell]?
     package var sort: [SortTerm] = []
     /// `Int.max` for all objects.

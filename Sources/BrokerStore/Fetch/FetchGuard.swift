@@ -131,8 +131,7 @@ package struct FetchEnvelope: Sendable {
     package let beginning: [UInt8]
     package let ending: @Sendable (_ hasMore: Bool, _ last: [UInt8]?) -> [UInt8]
 
-    /// - Parameter ending: called with ``FetchedObjects/hasMore`` and the key of the last object, as JSON; nil when a
-    ///   client needs none.
+    /// - Parameter ending: called with ``FetchedObjects/hasMore`` and ``FetchedObjects/last``.
     package init(
         beginning: [UInt8], ending: @escaping @Sendable (_ hasMore: Bool, _ last: [UInt8]?) -> [UInt8]
     ) {
@@ -147,15 +146,16 @@ package struct FetchEnvelope: Sendable {
 package struct FetchedObjects: Sendable {
     struct End {
         let offset: Int
-        /// The object's key as JSON; nil when the reply does not have it.
-        let key: [UInt8]?
+        /// The object's position as JSON; nil when the reply does not have it.
+        let position: [UInt8]?
     }
 
     /// The objects in the requested form, in their envelope.
     package private(set) var bytes: [UInt8]
     /// The store has further objects for the request; for a stream, further parts follow.
     package private(set) var hasMore: Bool
-    /// The key of the last object as JSON; nil when the request is sorted, or has no further objects.
+    /// The position of the last object as JSON: its key, or for a sorted request an array of the sort values and the key. Nil when the
+    /// store has no further objects.
     package let last: [UInt8]?
     /// The end of the last object that fits any frame; nil where all of them fit.
     private let certainEnd: End?
@@ -181,7 +181,7 @@ package struct FetchedObjects: Sendable {
     package var shortened: FetchedObjects? {
         guard let certainEnd else { return nil }
         return FetchedObjects(
-            Array(bytes[..<certainEnd.offset]), closing: closing, envelope, hasMore: true, last: certainEnd.key,
+            Array(bytes[..<certainEnd.offset]), closing: closing, envelope, hasMore: true, last: certainEnd.position,
             certainEnd: nil)
     }
 }

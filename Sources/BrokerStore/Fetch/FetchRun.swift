@@ -23,7 +23,7 @@ struct FetchRun {
     private let keyWriters: [ValueWriter]
     private let sql: FetchSQL
     private let connection: Connection
-    private var key: FetchedKey?
+    private var position: FetchedPosition?
     private var batchRows = FetchRun.batchRows
     private var batch: Batch
     private var nextRow = 0
@@ -101,10 +101,10 @@ struct FetchRun {
         let hasMore = request.result == .count ? try writeCount() : try writeRows()
         if count == 0, request.result == .object { bytes += "null".utf8 }
         let isCertain = bytes.count <= limits.certainBytes
-        let last = hasMore || request.isStreamed ? try key(ofRow: lastRow) : nil
+        let last = hasMore || request.isStreamed ? try position(ofRow: lastRow) : nil
         var certain: FetchedObjects.End?
         if !isCertain, let certainEnd {
-            certain = FetchedObjects.End(offset: certainEnd.offset, key: try key(ofRow: certainEnd.row))
+            certain = FetchedObjects.End(offset: certainEnd.offset, position: try position(ofRow: certainEnd.row))
         }
         return FetchedObjects(
             takeBytes(), closing: Array(closing.utf8), envelope, hasMore: hasMore, last: last, certainEnd: certain)
@@ -125,11 +125,11 @@ struct FetchRun {
         return bytes
     }
 
-    /// - Returns: nil without a row, and for a sorted fetch, which does not continue after a key.
-    private mutating func key(ofRow number: Int64?) throws(StoreError) -> [UInt8]? {
-        guard let number, request.sort.isEmpty else { return nil }
-        if key == nil { key = try FetchedKey(of: request.entity, sql, on: connection) }
-        return try key?.json(ofRow: number)
+    /// - Returns: nil without a row.
+    private mutating func position(ofRow number: Int64?) throws(StoreError) -> [UInt8]? {
+        guard let number else { return nil }
+        if position == nil { position = try FetchedPosition(in: request, sql, on: connection) }
+        return try position?.json(ofRow: number)
     }
 
     /// Writes as many rows as the answer holds. Returns whether there are more objects; for a stream, whether another answer follows.
@@ -282,20 +282,28 @@ struct SortedRows {
     }
 }
 
-/// Writes the key of a fetched object as JSON, in the form of `object` and `after`. Belongs to the connection's thread.
+/// Writes the position of a fetched object in the order of its fetch as JSON, in the form of `after`. Belongs to the
+/// connection's thread.
 ///
-/// The key is read by the row's number in the same transaction: an answer needs that of its last object only.
-struct FetchedKey {
+/// The position is read by the row's number in the same transaction: an answer needs that of its last object only.
+struct FetchedPosition {
     private let statement: Statement
+    /// Of the sort terms.
+    private let sorted: [ValueWriter]
     /// The key's attributes, with their names for a key of several; none for the row key.
     private let values: [(name: String, writer: ValueWriter)]
 
-    init(of entity: Int, _ sql: FetchSQL, on connection: Connection) throws(StoreError) {
-        statement = try connection.prepare(sql.key(of: entity))
-        let own = sql.plan.model.entities[entity]
+    init(in request: FetchRequest, _ sql: FetchSQL, on connection: Connection) throws(StoreError) {
+        statement = try connection.prepare(sql.position(in: request))
+        let plan = sql.plan
+        let own = plan.model.entities[request.entity]
         // The model's form of a value is the one that reads as the same value, whatever the attribute's formats are.
         values = (own.isNamedByRowKey ? [] : own.identity).map {
-            (own.attributes[$0].name, sql.plan.valueWriter(entity: entity, attribute: $0, .model))
+            (own.attributes[$0].name, plan.valueWriter(entity: request.entity, attribute: $0, .model))
+        }
+        sorted = request.sort.map {
+            plan.valueWriter(
+                entity: plan.model.end(of: $0.path, from: request.entity), attribute: $0.attribute, .model)
         }
     }
 
@@ -304,18 +312,29 @@ struct FetchedKey {
         statement.bind(number, at: 1)
         guard try statement.step() else { preconditionFailure("a row of the same transaction is there") }
         var writer = JSONWriter(capacity: 32)
+        guard !sorted.isEmpty else {
+            writeKey(to: &writer)
+            return writer.bytes
+        }
+        writer.array { writer in
+            for (column, value) in sorted.enumerated() { value.write(statement.cell(column), to: &writer) }
+            writeKey(to: &writer)
+        }
+        return writer.bytes
+    }
+
+    private func writeKey(to writer: inout JSONWriter) {
         switch values.count {
-        case 0: writer.integer(statement.integer(0))
-        case 1: values[0].writer.write(statement.cell(0), to: &writer)
+        case 0: writer.integer(statement.integer(sorted.count))
+        case 1: values[0].writer.write(statement.cell(sorted.count), to: &writer)
         default:
             writer.object { writer in
                 for (column, value) in values.enumerated() {
                     writer.key(value.name)
-                    value.writer.write(statement.cell(column), to: &writer)
+                    value.writer.write(statement.cell(sorted.count + column), to: &writer)
                 }
             }
         }
-        return writer.bytes
     }
 }
 

@@ -32,7 +32,8 @@ struct FetchSQL {
     /// Parameters: as of ``objects(_:_:_:)``, without the last two for all objects: without them SQLite sorts in less time.
     func order(_ request: FetchRequest, _ predicate: PredicateSQL?) -> String {
         let values = request.sort.map { value(of: $0, of: request.entity) }
-        let order = zip(request.sort, values).map { sortKey($0, $1, of: request.entity) } + keys(request)
+        let order =
+            request.sort.map { compared($0, of: request.entity) + ($0.isDescending ? " DESC" : "") } + keys(request)
         let work = PredicateFunctions.work(
             Self.unitsPerSorted, times: Self.unitsPerSorted, for: values + keys(request))
         let window = request.limit == .max && request.offset == 0 ? "" : " LIMIT ? OFFSET ?"
@@ -55,11 +56,9 @@ struct FetchSQL {
         let keys = keys(request)
         var conditions: [String] = []
         if request.key != nil { conditions += keys.map { "\($0) = ?" } }
-        if request.after != nil {
-            // A row value: SQLite seeks the place in the index, whichever columns the key has
-            // (sqlite.org/rowvalue.html, section 2.3).
-            conditions.append(
-                "(\(keys.joined(separator: ", "))) > (\(keys.map { _ in "?" }.joined(separator: ", ")))")
+        if let after = request.after {
+            conditions += self.conditions(
+                after: after, of: request, keys, from: request.key == nil ? 1 : keys.count + 1)
         }
         if let predicate { conditions.append("(\(predicate.condition))") }
         if let entityCondition = naming.entityCondition(request.entity, alias: ObjectShape.alias) {
@@ -71,8 +70,40 @@ struct FetchSQL {
             + (conditions.isEmpty ? "" : " WHERE \(conditions.joined(separator: " AND "))")
     }
 
-    /// The columns of an object's key, as clients write it. Parameter: the row's number.
-    func key(of entity: Int) -> String { columns(naming.nameColumns(entity).map(ObjectShape.column), of: entity) }
+    /// The conditions of the objects after a position, in the order of the request.
+    ///
+    /// - Parameter first: the number of the parameter for the first value of the position.
+    private func conditions(
+        after position: [OwnedCell], of request: FetchRequest, _ keys: [String], from first: Int
+    ) -> [String] {
+        let marks = position.indices.map { "?\(first + $0)" }
+        // A row value: SQLite seeks the position in the index, whichever columns the key has
+        // (sqlite.org/rowvalue.html, section 2.3).
+        let afterKey = "(\(keys.joined(separator: ", "))) > (\(marks.suffix(keys.count).joined(separator: ", ")))"
+        guard !request.sort.isEmpty else { return [afterKey] }
+        var cases = ""
+        for (index, term) in request.sort.enumerated() {
+            let (value, mark) = (compared(term, of: request.entity), marks[index])
+            // NULL is less than any value (sqlite.org/datatype3.html, section 4.1).
+            let isAfter =
+                position[index].cell.kind == .null
+                ? (term.isDescending ? "0" : "1")
+                : term.isDescending ? "(\(value) > \(mark)) IS NOT 1" : "\(value) > \(mark)"
+            cases += "WHEN \(value) IS NOT \(mark) THEN \(isAfter) "
+        }
+        var conditions = ["CASE \(cases)ELSE \(afterKey) END"]
+        if !request.sort[0].isDescending, position[0].cell.kind != .null {
+            // SQLite seeks it in an index of the attribute, and not the CASE.
+            conditions.insert("\(compared(request.sort[0], of: request.entity)) >= \(marks[0])", at: 0)
+        }
+        return conditions
+    }
+
+    /// The values of a request's sort terms, and then the columns of the object's key, as clients write it. Parameter: the row's
+    /// number.
+    func position(in request: FetchRequest) -> String {
+        columns(request.sort.map { value(of: $0, of: request.entity) } + keys(request), of: request.entity)
+    }
 
     /// The condition of the index of an identity that a subentity declares. Without it SQLite would sort the objects of
     /// the entities below that one for each page (sqlite.org/partialindex.html, section 3).
@@ -140,12 +171,11 @@ struct FetchSQL {
         naming.value(of: attribute(of: term, of: entity).column, atEnd: term.path[...], of: entity, ObjectShape.alias)
     }
 
-    /// The expression of a sort term; decimals, which are texts, sort by their value.
-    private func sortKey(_ term: FetchRequest.SortTerm, _ value: String, of entity: Int) -> String {
-        value
+    /// The expression of a sort term; decimals, which are texts, are compared by their value.
+    private func compared(_ term: FetchRequest.SortTerm, of entity: Int) -> String {
+        value(of: term, of: entity)
             + (attribute(of: term, of: entity).comparedType == .decimal
                 ? " COLLATE \(PredicateFunctions.decimalOrder)" : "")
-            + (term.isDescending ? " DESC" : "")
     }
 }
 

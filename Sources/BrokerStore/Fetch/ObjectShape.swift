@@ -379,12 +379,6 @@ extension ShapeBuilder {
     }
 }
 
-extension Model {
-    func end(of path: [Int], from entity: Int) -> Int {
-        path.reduce(entity) { entities[$0].relationships[$1].destination }
-    }
-}
-
 extension ColumnNaming {
     /// The SQL of a column's value at the end of to-one relationships; NULL where a link is missing.
     func value(
