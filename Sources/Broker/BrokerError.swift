@@ -13,6 +13,7 @@ public import Foundation
 /// effect. It was not sent, or it was cancelled before its merge began. When it was too late for that, the call ends as if its
 /// task were not cancelled; when the job's end is not known, the call ends with ``Code/outcomeUnknown``.
 public struct BrokerError: Error, Sendable, CustomStringConvertible {
+    /// What to do about it.
     public var code: Code
     /// For people: what happened and the remedy.
     public var message: String
@@ -29,6 +30,7 @@ public struct BrokerError: Error, Sendable, CustomStringConvertible {
     /// The part of the message that says why, without the remedy.
     package var reason: String?
 
+    /// An error, as doubles of a broker throw it.
     public init(
         _ code: Code, _ message: String, jobID: JobID? = nil, fault: Fault? = nil, cause: (any Error)? = nil
     ) {
@@ -71,7 +73,9 @@ extension BrokerError {
         /// A JSON Pointer into the message that was sent: `/json/3/hired_at`, or `/operations/1/json/…` of a job with several
         /// operations.
         public var path: String?
+        /// The entity that it is about.
         public var entity: String?
+        /// The attribute that it is about.
         public var attribute: String?
         /// The line of a JSON fault in the caller's text, from 1.
         public var line: Int?
@@ -85,6 +89,7 @@ extension BrokerError {
         /// longer than 4 KiB.
         public var object: RawJSON?
 
+        /// A fault without a position in a text.
         public init(code: Code, message: String, path: String? = nil, entity: String? = nil, attribute: String? = nil) {
             self.code = code
             self.message = message
@@ -281,39 +286,65 @@ extension BrokerError.Code {
     // Frames and messages. What is too large is ``tooLarge``.
     package static let frameTooLarge = Self(rawValue: "frameTooLarge")
     package static let contentTooLarge = Self(rawValue: "contentTooLarge")
+    /// The server could not read the frame of a message. The connection was closed.
     public static let malformedFrame = Self(rawValue: "malformedFrame")
+    /// The server could not decompress a message. The connection was closed.
     public static let malformedLZ4 = Self(rawValue: "malformedLZ4")
+    /// The server could not parse a message.
     public static let malformedJSON = Self(rawValue: "malformedJSON")
+    /// The server does not know a part of the call; the fault's path says which.
     public static let unsupportedMessage = Self(rawValue: "unsupportedMessage")
+    /// The server does not know this version of the protocol.
     public static let unsupportedVersion = Self(rawValue: "unsupportedVersion")
 
     // Jobs and connections.
+    /// No job of that id is known, or it belongs to another user.
     public static let unknownJob = Self(rawValue: "unknownJob")
+    /// A job of that id and other content was applied.
     public static let idConflict = Self(rawValue: "idConflict")
     /// An object is not as the job ``Job/Operation/expectation`` says. Nothing was changed. ``BrokerError/Fault/object`` has it.
     public static let conflict = Self(rawValue: "conflict")
+    /// The job whose cancellation was asked for is being merged, or has ended.
     public static let tooLate = Self(rawValue: "tooLate")
+    /// There is no room for the call now. Wait for ``BrokerError/retryAfter``.
     public static let busy = Self(rawValue: "busy")
+    /// The server, or the embedded broker, is stopping and accepts nothing more.
     public static let draining = Self(rawValue: "draining")
+    /// The job was cancelled by its id. It has no effect.
     public static let cancelled = Self(rawValue: "cancelled")
+    /// This user may not use the server, or not do this.
     public static let unauthorized = Self(rawValue: "unauthorized")
 
     // Records and the model.
+    /// The model has no entity of that name; case matters.
     public static let unknownEntity = Self(rawValue: "unknownEntity")
+    /// The entity has no relationship of that name; case matters.
     public static let unknownRelationship = Self(rawValue: "unknownRelationship")
+    /// The model has no mapping of that name; case matters.
     public static let unknownMapping = Self(rawValue: "unknownMapping")
+    /// No route and no mapping of the model fits the payload.
     public static let unmappable = Self(rawValue: "unmappable")
+    /// A value is of another kind than its attribute, or would lose information.
     public static let invalidValue = Self(rawValue: "invalidValue")
+    /// A required attribute is null or missing.
     public static let missingValue = Self(rawValue: "missingValue")
+    /// A record has no value for its identity.
     public static let missingIdentity = Self(rawValue: "missingIdentity")
+    /// The model names none of the record's keys.
     public static let noKnownKey = Self(rawValue: "noKnownKey")
+    /// With ``Job/UnknownKeys/fail``: the model does not name a key of the record.
     public static let unknownKey = Self(rawValue: "unknownKey")
+    /// The object of an operation, or of a bare key, does not exist.
     public static let objectNotFound = Self(rawValue: "objectNotFound")
+    /// A value is outside of the limits of the model, or a handler refused it.
     public static let validationFailed = Self(rawValue: "validationFailed")
+    /// A unique value is taken, or a delete rule prevents the deletion.
     public static let constraintViolation = Self(rawValue: "constraintViolation")
     /// The job would delete more objects than its ``Job/maximumDeletions``. Nothing was changed.
     public static let tooManyDeletions = Self(rawValue: "tooManyDeletions")
+    /// The predicate cannot be read, or names what the model does not have.
     public static let invalidPredicate = Self(rawValue: "invalidPredicate")
+    /// The payload is an error of the server that sent it; the message is its text.
     public static let remoteError = Self(rawValue: "remoteError")
 
     // Reading.
@@ -328,7 +359,10 @@ extension BrokerError.Code {
     public static let notYet = Self(rawValue: "notYet")
 
     // The server and its store.
+    /// The disk of the store is full.
     public static let storeFull = Self(rawValue: "storeFull")
+    /// The store cannot be read or written now.
     public static let storeUnavailable = Self(rawValue: "storeUnavailable")
+    /// An error of the server itself. Treat codes that you do not know like it.
     public static let `internal` = Self(rawValue: "internal")
 }

@@ -31,6 +31,7 @@ public struct BrokerPredicate: Sendable, Hashable, ExpressibleByStringInterpolat
     /// All objects.
     public static let all = BrokerPredicate("TRUEPREDICATE", arguments: [])
 
+    /// - Parameter format: a predicate without values of `%@`.
     public init(_ format: String) {
         self.format = format
         arguments = []

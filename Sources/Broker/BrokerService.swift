@@ -109,6 +109,7 @@ public struct AdminAction: RawRepresentable, Sendable, Hashable {
 
     /// Jobs are accepted, and none is merged.
     public static let pause = AdminAction(rawValue: "pause")
+    /// Ends a ``pause``.
     public static let resume = AdminAction(rawValue: "resume")
     /// New jobs are refused, those accepted are finished, and the server ends.
     public static let drain = AdminAction(rawValue: "drain")
@@ -130,6 +131,7 @@ public struct AdminResult: Sendable, Hashable {
     /// With ``AdminAction/reload``: what changed in the store, a text for people for each change; else empty.
     public var changes: [String]
 
+    /// A result, for doubles of a broker.
     public init(wal: Statistics.WAL? = nil, changes: [String] = []) {
         self.wal = wal
         self.changes = changes
@@ -143,6 +145,7 @@ public struct Backup: Sendable, Hashable {
     /// The size of the file in bytes.
     public var byteCount: Int64
 
+    /// A copy, for doubles of a broker.
     public init(sequence: Int64, byteCount: Int64) {
         self.sequence = sequence
         self.byteCount = byteCount
@@ -151,7 +154,9 @@ public struct Backup: Sendable, Hashable {
 
 /// A job that has its place in the order of all jobs.
 public struct SubmittedJob: Sendable {
+    /// The job's id: the one that it was sent with, or the one that was made for it.
     public let id: JobID
+    /// The job's position in the total order of jobs.
     public let sequence: Int64
     private let outcome: @Sendable () async throws -> Completion
 
@@ -592,11 +597,14 @@ extension BrokerService {
 
 /// A bookmark of a store: a text that a job wrote with its changes.
 public struct StoredBookmark: Sendable, Hashable {
+    /// Shared by all clients of the store.
     public var name: String
+    /// The text, as the job wrote it.
     public var value: String
     /// The job that wrote it.
     public var sequence: Int64
 
+    /// A bookmark, for doubles of a broker.
     public init(name: String, value: String, sequence: Int64) {
         self.name = name
         self.value = value

@@ -2,6 +2,7 @@ package import BrokerJSON
 
 /// The effect of a committed job, or of one that was tried: ``isDryRun``.
 public struct Completion: Sendable, Equatable {
+    /// The job's id.
     public var id: JobID
     /// The job's position in the total order of jobs.
     public var sequence: Int64
@@ -14,6 +15,7 @@ public struct Completion: Sendable, Equatable {
     public var changes: [String: Changes]
     /// The records that `onInvalid: .skip` rejected, in the order of the job.
     public var rejections: [Rejection]
+    /// Facts that the sender should know, though nothing failed.
     public var warnings: [Warning]
     /// Nil with `reply: .none`.
     public var timing: Timing?
@@ -27,6 +29,7 @@ public struct Completion: Sendable, Equatable {
     /// are returned once.
     public var objects: RawJSON?
 
+    /// A completion, for doubles of a broker.
     public init(
         id: JobID, sequence: Int64, isDuplicate: Bool = false, changes: [String: Changes] = [:],
         rejections: [Rejection] = [], warnings: [Warning] = [], timing: Timing? = nil, keys: RawJSON? = nil,
@@ -98,14 +101,18 @@ public struct Completion: Sendable, Equatable {
 extension Completion {
     /// The number of objects of one entity that a job changed or named; each counts once.
     public struct Changes: Sendable, Hashable {
+        /// Objects that the job made.
         public var inserted: Int
+        /// Objects that the job changed.
         public var updated: Int
         /// Compared and not written.
         public var unchanged: Int
+        /// Objects that the job deleted, also by delete rules.
         public var deleted: Int
         /// Rejected, and listed in ``Completion/rejections``.
         public var rejected: Int
 
+        /// Numbers, for doubles of a broker.
         public init(inserted: Int = 0, updated: Int = 0, unchanged: Int = 0, deleted: Int = 0, rejected: Int = 0) {
             self.inserted = inserted
             self.updated = updated
@@ -117,14 +124,18 @@ extension Completion {
 
     /// A record, a nested object, or a bare key that was rejected.
     public struct Rejection: Sendable, Hashable, CustomStringConvertible {
+        /// Why the record was rejected.
         public var code: BrokerError.Code
         /// For people: what happened and the remedy.
         public var message: String
         /// A JSON Pointer into the message that the job was sent as.
         public var path: String?
+        /// The entity of the record.
         public var entity: String?
+        /// The attribute with the fault.
         public var attribute: String?
 
+        /// A rejection, for doubles of a broker.
         public init(
             code: BrokerError.Code, message: String, path: String? = nil, entity: String? = nil,
             attribute: String? = nil
@@ -171,14 +182,18 @@ extension Completion {
             public var description: String { rawValue }
         }
 
+        /// What happened.
         public var code: Code
+        /// The entity of the records or values.
         public var entity: String?
+        /// The key of records, or the part of the answer, that it is about.
         public var key: String?
         /// The number of occurrences.
         public var count: Int?
         /// JSON Pointers into the job's message: the first three values of records that are not stored as they were sent.
         public var paths: [String]
 
+        /// A warning, for doubles of a broker.
         public init(code: Code, entity: String? = nil, key: String? = nil, count: Int? = nil, paths: [String] = []) {
             self.code = code
             self.entity = entity
@@ -205,6 +220,7 @@ extension Completion {
         /// From there until it was durable.
         public var committed: Duration
 
+        /// Times, for doubles of a broker.
         public init(
             queued: Duration = .zero, staged: Duration = .zero, journalWaited: Duration = .zero,
             journalSynced: Duration = .zero, waited: Duration = .zero, merged: Duration = .zero,
@@ -222,10 +238,14 @@ extension Completion {
 
     /// The keys of one entity's objects, by their change.
     public struct Keys<Key: Decodable>: Decodable {
+        /// The keys of objects that the job made.
         public var inserted: [Key] = []
+        /// The keys of objects that the job changed.
         public var updated: [Key] = []
+        /// The keys of objects that the job deleted.
         public var deleted: [Key] = []
 
+        /// No keys.
         public init() {}
     }
 }

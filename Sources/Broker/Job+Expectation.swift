@@ -6,6 +6,7 @@ extension Job {
     public enum Expectation: Sendable, Hashable {
         /// There is no object of that identity.
         case absent
+        /// There is an object of that identity.
         case present
         /// The object matches the predicate.
         case matching(BrokerPredicate)

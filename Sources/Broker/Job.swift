@@ -15,6 +15,7 @@ public struct Job: Sendable, Hashable {
     public var operations: [Operation]
     /// A job is applied exactly once under one id. Nil: the client makes one.
     public var id: JobID?
+    /// The treatment of invalid records.
     public var onInvalid: OnInvalid
     /// Nil: ``UnknownKeys/fail`` if an operation has records that were encoded from values, because a key that the model does not name
     /// is a member that would be lost; ``UnknownKeys/warn`` if all of them are JSON text.
@@ -29,6 +30,7 @@ public struct Job: Sendable, Hashable {
     public var maximumDeletions: DeletionLimit?
     /// A text that is stored in the transaction of the job; ``BrokerService/bookmark(named:)`` returns it.
     public var bookmark: Bookmark?
+    /// The contents of the completion.
     public var reply: Reply
     /// The form of dates in the objects of ``Reply/objects``, with ``Query/Names/payload``.
     public var dates = Query.Dates.iso8601
@@ -38,6 +40,7 @@ public struct Job: Sendable, Hashable {
     /// job that is sent again under its id may have another one.
     public var trace: String?
 
+    /// A job of several operations.
     public init(
         _ operations: [Operation], id: JobID? = nil, onInvalid: OnInvalid = .fail, unknownKeys: UnknownKeys? = nil,
         names: Query.Names? = nil, reply: Reply = .summary, allowsTrailingCommas: Bool = false
@@ -133,6 +136,7 @@ extension Job {
         /// At most 8,192 bytes. Nil deletes the bookmark.
         public var value: String?
 
+        /// - Parameter value: nil deletes the bookmark.
         public init(_ name: String, _ value: String?) {
             self.name = name
             self.value = value
@@ -198,8 +202,11 @@ extension Job.Operation {
 
         public init(rawValue: String) { self.rawValue = rawValue }
 
+        /// Objects are made for records without one.
         public static let insert = SyncAction(rawValue: "insert")
+        /// Objects are changed to what their records say.
         public static let update = SyncAction(rawValue: "update")
+        /// Objects without a record are deleted.
         public static let delete = SyncAction(rawValue: "delete")
 
         package static let known: [Self] = [.insert, .update, .delete]
@@ -211,8 +218,10 @@ extension Job.Operation {
     public struct SyncPart: Sendable, Hashable {
         /// The whole sync's, 1 to 128 bytes; free again after the last part.
         public var id: String
+        /// The part deletes what no part named.
         public var isLast: Bool
 
+        /// - Parameter id: 1 to 128 bytes, the same in all parts.
         public init(id: String, isLast: Bool) {
             self.id = id
             self.isLast = isLast
@@ -235,8 +244,10 @@ public struct JobID: Sendable, Hashable, CustomStringConvertible, ExpressibleByS
     /// The prefix of ids that the server makes. A client's id may not have it, or one job could be mistaken for another.
     package static let reservedPrefix = "broker-"
 
+    /// The id, as it is sent.
     public let text: String
 
+    /// - Parameter text: 1 to 128 bytes; otherwise the call that sends it throws ``BrokerError/Code/invalidID``.
     public init(_ text: String) { self.text = text }
 
     public init(stringLiteral text: String) { self.text = text }
@@ -409,8 +420,10 @@ public struct Link<Key, Value> {
     /// The object; nil when only its key is here.
     public let object: Value?
 
+    /// A link to an object by its key.
     public static func key(_ key: Key) -> Link { Link(key: key, object: nil) }
 
+    /// A link to an object that is here itself.
     public static func object(_ object: Value) -> Link { Link(key: nil, object: object) }
 }
 

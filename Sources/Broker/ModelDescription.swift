@@ -31,6 +31,7 @@ public struct ModelDescription: Sendable, Hashable, Codable {
 }
 
 extension ModelDescription {
+    /// A type of objects, with a table of its own or that of its hierarchy.
     public struct Entity: Sendable, Hashable, Codable {
         /// For people.
         public var description: String?
@@ -38,6 +39,7 @@ extension ModelDescription {
         public var table: String?
         /// The entity that it inherits from. Its attributes, relationships and identity are listed there only.
         public var parent: String?
+        /// It has no objects of its own, only those of its subentities; nil for false.
         public var abstract: Bool?
         /// The key of records that holds the object.
         public var root: String?
@@ -67,6 +69,7 @@ extension ModelDescription {
         public var unique: [[String]]
         /// Lists of attributes with an index.
         public var indexes: [[String]]
+        /// Its name before; a migration renames the table.
         public var renamedFrom: String?
     }
 
@@ -75,6 +78,7 @@ extension ModelDescription {
         /// The keys of each path, from the record downwards.
         public var paths: [[String]]
 
+        /// - Parameter paths: the keys of each path, the preferred one first.
         public init(_ paths: [[String]]) { self.paths = paths }
 
         init() { paths = [] }
@@ -134,6 +138,7 @@ extension ModelDescription {
         }
     }
 
+    /// A value of objects, in a column.
     public struct Attribute: Sendable, Hashable, Codable {
         /// For people.
         public var description: String?
@@ -141,11 +146,15 @@ extension ModelDescription {
         public var type: String
         /// The key paths in records.
         public var key: KeyPaths?
+        /// The value may be null; nil for true.
         public var optional: Bool?
+        /// The value of new objects whose records bring none.
         public var `default`: RawJSON?
+        /// A record without the attribute brings the default, also to an object that exists; nil for false.
         public var defaultWhenMissing: Bool?
         /// Formats of dates, in the order in which they are tried; the first is written.
         public var formats: [String]?
+        /// The time zone of dates without one; nil for UTC.
         public var timeZone: String?
         /// How dates are stored: `iso8601`, `unix` or `coreData`; how decimals are: `scaled`, else as text.
         public var storage: String?
@@ -153,10 +162,15 @@ extension ModelDescription {
         public var scale: Int?
         /// The digits of the second's fraction of dates; nil for the three that dates have by default.
         public var precision: Int?
+        /// The smallest allowed number or date.
         public var min: RawJSON?
+        /// The largest allowed number or date.
         public var max: RawJSON?
+        /// The fewest characters of a text.
         public var minLength: Int?
+        /// The most characters of a text.
         public var maxLength: Int?
+        /// A regular expression that the whole text matches.
         public var pattern: String?
         /// The allowed values.
         public var `enum`: [RawJSON]?
@@ -164,15 +178,19 @@ extension ModelDescription {
         public var transform: [String]?
         /// `skip` or `null`; nil when an invalid value fails the record.
         public var onInvalid: String?
+        /// Its name before; a migration renames the column.
         public var renamedFrom: String?
     }
 
+    /// Links from the objects of an entity to those of another.
     public struct Relationship: Sendable, Hashable, Codable {
         /// For people.
         public var description: String?
         /// The entity of the other end.
         public var entity: String
+        /// An object has any number of links; nil for false.
         public var toMany: Bool?
+        /// The relationship of the other end.
         public var inverse: String?
         /// The key paths in records.
         public var key: KeyPaths?
@@ -180,6 +198,7 @@ extension ModelDescription {
         public var deleteRule: String?
         /// `union` or `replace`; of a to-many relationship.
         public var assignment: String?
+        /// The links of an object have an order, that of its records; nil for false.
         public var ordered: Bool?
         /// Its objects live in this end's object, and end with it.
         public var owned: Bool?
@@ -189,19 +208,23 @@ extension ModelDescription {
         public var none: [RawJSON]?
         /// The mapping of its records.
         public var mapping: String?
+        /// Its name before; a migration renames its column or table.
         public var renamedFrom: String?
     }
 
     /// How records of another form are read: as those of an entity, or by one of several mappings.
     public struct Mapping: Sendable, Hashable, Codable {
+        /// The entity of the records; nil where ``select`` chooses another mapping.
         public var entity: String?
         /// The attribute that is the key of each record in an object of records.
         public var nestingKey: String?
+        /// The object of ``nestingKey`` holds many records; nil for false.
         public var collection: Bool?
         /// Names of attributes, by the key paths of records.
         public var attributes: [String: String]?
         /// By the key paths of records.
         public var relationships: [String: MappedRelationship]?
+        /// The choice of another mapping for each record.
         public var select: Selection?
     }
 
@@ -262,6 +285,7 @@ extension ModelDescription {
         public var path: String?
         /// The key path in the payload, with dots.
         public var keyPath: String?
+        /// The mapping of the records there.
         public var mapping: String?
         /// The value there is an error of the server that sent it.
         public var error: Bool?
@@ -284,10 +308,13 @@ extension ModelDescription {
 /// A record that decides case by case has a property of the type `Nullable<String>?`: nil writes no member, and
 /// `Nullable(nil)` writes `null`. A member that is missing or `null` is read as nil.
 @propertyWrapper public struct Nullable<Value> {
+    /// The value; nil is written as `null`.
     public var wrappedValue: Value?
 
+    /// As a property wrapper.
     public init(wrappedValue: Value?) { self.wrappedValue = wrappedValue }
 
+    /// - Parameter value: nil is written as `null`.
     public init(_ value: Value?) { wrappedValue = value }
 }
 
@@ -327,6 +354,7 @@ public struct ModelMigration: Sendable, Hashable {
     /// The path of the store; nil when the server does not name it.
     public var storeFile: String?
 
+    /// A migration, for doubles of a broker.
     public init(changes: [Change], modelFiles: [String] = [], storeFile: String? = nil) {
         self.changes = changes
         self.modelFiles = modelFiles
@@ -338,6 +366,7 @@ public struct ModelMigration: Sendable, Hashable {
 
     /// A difference between the store and the model.
     public struct Change: Sendable, Hashable {
+        /// What becomes of the difference.
         public var kind: Kind
         /// An entity, `Entity.attribute`, a table or `table.column`.
         public var subject: String
@@ -348,6 +377,7 @@ public struct ModelMigration: Sendable, Hashable {
         /// In a dry run: what goes when the part is dropped, or to `_extra`; for a refused change, what would go.
         public var loss: Loss?
 
+        /// A change, for doubles of a broker.
         public init(kind: Kind, subject: String, message: String, remedy: String? = nil, loss: Loss? = nil) {
             self.kind = kind
             self.subject = subject
@@ -370,6 +400,7 @@ public struct ModelMigration: Sendable, Hashable {
         public static let kept = Kind(rawValue: "kept")
         /// The part is deleted with its values.
         public static let dropped = Kind(rawValue: "dropped")
+        /// The difference prevents the whole migration.
         public static let refused = Kind(rawValue: "refused")
     }
 
@@ -377,10 +408,12 @@ public struct ModelMigration: Sendable, Hashable {
     public struct Loss: Sendable, Hashable {
         /// The protocol's word: `objects`, `values` or `links`.
         public var kind: String
+        /// Their number.
         public var count: Int64
         /// Ten at most, for people: the key of an object, and what it has.
         public var examples: [String]
 
+        /// A loss, for doubles of a broker.
         public init(kind: String, count: Int64, examples: [String]) {
             self.kind = kind
             self.count = count

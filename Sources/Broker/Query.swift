@@ -59,6 +59,7 @@ public struct Query: Sendable, Hashable {
         public static let count = Form(rawValue: "count")
     }
 
+    /// The entity of the objects, with its subentities.
     public var entity: String
     /// A predicate that the objects match; nil for all.
     public var predicate: BrokerPredicate?
@@ -79,9 +80,11 @@ public struct Query: Sendable, Hashable {
     /// The only values that the objects have, in this order: attributes, to-one relationships, or key paths to them
     /// (`"department.name"`), each by the name that it has here. Empty for whole objects. Not with ``includedPaths``.
     public var selectedPaths: [String]
+    /// The names of the members of the objects.
     public var names: Names
     /// With ``Names/payload``.
     public var dates: Dates
+    /// The form in which the objects come.
     public var resultForm: Form
     /// For servers that share a log: the sequence of a job that another one of them has completed. The answer waits until this
     /// server has applied it, for ten seconds at most, and fails with ``BrokerError/Code/notYet`` then.
@@ -89,6 +92,7 @@ public struct Query: Sendable, Hashable {
     /// Each object has a member `_version`, for ``Job/Expectation/version(_:)``. Not with ``selectedPaths``.
     public var hasVersions: Bool
 
+    /// The parameters are the properties of the query. Nothing is checked before it is sent.
     public init(
         _ entity: String, where predicate: BrokerPredicate? = nil, key: RawJSON? = nil, afterKey: RawJSON? = nil,
         sort: SortKeys = [], offset: Int = 0, limit: Int? = nil, include: [String] = [], select: [String] = [],
@@ -121,6 +125,7 @@ public struct QueryResult: Sendable, Hashable {
     /// The position of the last object, for ``Query/afterKey``; nil when there are no more.
     public var last: RawJSON?
 
+    /// A result, for doubles of a broker.
     public init(objects: RawJSON, hasMore: Bool = false, last: RawJSON? = nil) {
         self.objects = objects
         self.hasMore = hasMore
@@ -139,6 +144,7 @@ public struct QueryResult: Sendable, Hashable {
 /// The answers to a ``Query``, one after the other. Each iteration asks again.
 public struct QueryResults: AsyncSequence, Sendable {
     public typealias Element = QueryResult
+    /// Gives the next answer; nil after the last.
     public typealias Next = @Sendable () async throws -> QueryResult?
 
     let begin: @Sendable () -> Next
@@ -148,6 +154,7 @@ public struct QueryResults: AsyncSequence, Sendable {
 
     public func makeAsyncIterator() -> Iterator { Iterator(next_: begin()) }
 
+    /// Asks for one answer after the other. One task at a time may use it.
     public struct Iterator: AsyncIteratorProtocol {
         let next_: Next
 
@@ -174,6 +181,7 @@ public struct FetchedValues<Value: Decodable & Sendable>: AsyncSequence, Sendabl
 
     public func makeAsyncIterator() -> Iterator { Iterator(results: results) }
 
+    /// Decodes the objects of one answer after the other. One task at a time may use it.
     public struct Iterator: AsyncIteratorProtocol {
         private let results: @Sendable () throws -> QueryResults
         private var answers: QueryResults.Iterator?
@@ -231,6 +239,7 @@ public struct Commit: Sendable, Hashable {
     /// The keys of these objects by entity and change, with ``CommitQuery/Reply/keys``; see `keys(of:as:)`.
     public var keys: RawJSON?
 
+    /// A commit, for doubles of a broker.
     public init(
         sequence: Int64, id: JobID? = nil, changes: [String: Completion.Changes] = [:], keys: RawJSON? = nil
     ) {
@@ -279,8 +288,10 @@ public struct CommitQuery: Sendable, Hashable {
     public var entities: [String]?
     /// The feed begins after the job of this sequence; nil: with the jobs from now on.
     public var after: Int64?
+    /// Whether a commit has the keys of its objects.
     public var reply = Reply.keys
 
+    /// Commits with the keys of their objects; see ``reply``.
     public init(of entities: [String]? = nil, after: Int64? = nil) {
         self.entities = entities
         self.after = after
@@ -292,6 +303,7 @@ public struct CommitQuery: Sendable, Hashable {
 /// Commits are read as they are iterated over: a slow reader delays no one else.
 public struct Commits: AsyncSequence, Sendable {
     public typealias Element = Commit
+    /// Gives the next commit; nil at the end.
     public typealias Next = @Sendable () async throws -> Commit?
 
     private let begin: @Sendable () -> Next
@@ -301,6 +313,7 @@ public struct Commits: AsyncSequence, Sendable {
 
     public func makeAsyncIterator() -> Iterator { Iterator(next_: begin()) }
 
+    /// Waits for one commit after the other. One task at a time may use it.
     public struct Iterator: AsyncIteratorProtocol {
         let next_: Next
 

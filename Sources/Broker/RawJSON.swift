@@ -33,6 +33,7 @@ public struct RawJSON: Sendable, Hashable, CustomStringConvertible {
     /// Keys in it are the names of members of an `Encodable` value.
     package private(set) var hasEncodedMembers = false
 
+    /// - Parameter bytes: JSON in UTF-8.
     public init(_ bytes: some Sequence<UInt8>) { self.bytes = Array(bytes) }
 
     /// - Parameter text: JSON, not a value: `RawJSON("7")` is the number 7. For a text use ``init(value:)``.
@@ -118,22 +119,27 @@ public struct RawJSON: Sendable, Hashable, CustomStringConvertible {
 
 /// JSON text, for the parameters that are labelled `json:`: a `String`, bytes of UTF-8, `Data`, or a ``RawJSON``.
 public protocol JSONTextSource {
+    /// The text. It need not be valid: the call that sends it checks it.
     func makeJSON() -> RawJSON
 }
 
 extension RawJSON: JSONTextSource {
+    /// The text itself.
     public func makeJSON() -> RawJSON { self }
 }
 
 extension String: JSONTextSource {
+    /// The text, as JSON.
     public func makeJSON() -> RawJSON { RawJSON(self) }
 }
 
 extension Data: JSONTextSource {
+    /// The bytes, as JSON in UTF-8.
     public func makeJSON() -> RawJSON { RawJSON(self) }
 }
 
 extension [UInt8]: JSONTextSource {
+    /// The bytes, as JSON in UTF-8.
     public func makeJSON() -> RawJSON { RawJSON(self) }
 }
 

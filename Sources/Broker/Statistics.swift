@@ -8,10 +8,13 @@ public import Foundation
 
 /// A server's counters and measurements since its start: the `stats` message of the protocol.
 public struct Statistics: Sendable, Hashable, Codable {
+    /// Numbers of jobs.
     public struct Jobs: Sendable, Hashable, Codable {
         /// Jobs that got a position in the order.
         public var accepted: Int
+        /// Jobs that were applied.
         public var completed: Int
+        /// Jobs that ended with an error, without an effect.
         public var failed: Int
         /// Jobs that had been applied before.
         public var duplicate: Int
@@ -21,32 +24,47 @@ public struct Statistics: Sendable, Hashable, Codable {
 
     /// What happened to objects, summed over all jobs.
     public struct Objects: Sendable, Hashable, Codable {
+        /// Objects that were made.
         public var inserted: Int
+        /// Objects that were changed.
         public var updated: Int
+        /// Objects that were compared and not written.
         public var unchanged: Int
+        /// Objects that were deleted.
         public var deleted: Int
+        /// Records that were rejected.
         public var rejected: Int
     }
 
     /// How many of the measurements were at most that.
     public struct Percentiles: Sendable, Hashable, Codable {
+        /// Half of them.
         public var p50: Int
+        /// 90 of 100.
         public var p90: Int
+        /// 99 of 100.
         public var p99: Int
+        /// All of them.
         public var max: Int
     }
 
     /// Microseconds of each stage, and of the whole from the frame to the durable transaction.
     public struct Latencies: Sendable, Hashable, Codable {
+        /// From the whole frame to a worker that opens it.
         public var queued: Percentiles
+        /// Decompressing, parsing and staging.
         public var staged: Percentiles
         /// Nil without a journal.
         public var journalWaited: Percentiles?
         /// Nil without a journal.
         public var journalSynced: Percentiles?
+        /// Staged and in the journal, while other jobs were merged, or merging was paused.
         public var waited: Percentiles
+        /// The writer's work.
         public var merged: Percentiles
+        /// From there until the transaction was durable.
         public var committed: Percentiles
+        /// From the frame to the durable transaction.
         public var total: Percentiles
     }
 
@@ -87,6 +105,7 @@ public struct Statistics: Sendable, Hashable, Codable {
 
     /// A log that several servers share.
     public struct Log: Sendable, Hashable, Codable {
+        /// A server that shares the log.
         public struct Replica: Sendable, Hashable, Codable {
             /// When the log got the newest entry of it.
             public var date: Date { Date(milliseconds: time) }
@@ -101,6 +120,7 @@ public struct Statistics: Sendable, Hashable, Codable {
         public var kind: String
         /// The stream's name, and its identity.
         public var stream: String?
+        /// The stream's identity: another stream of the same name has another one.
         public var identity: String
         /// The name of this server in it.
         public var replica: String
@@ -110,6 +130,7 @@ public struct Statistics: Sendable, Hashable, Codable {
         public var waiting: Int
         /// Why they wait, or why nothing can be read; nil while the log serves.
         public var cause: String?
+        /// Whether this server is connected to the log; nil for a log without connections.
         public var isConnected: Bool?
         /// The server of the log that it is connected to.
         public var server: String?
@@ -121,6 +142,7 @@ public struct Statistics: Sendable, Hashable, Codable {
         public var lag: Int64
         /// A hash of all entries up to the position and of what they did: equal on all servers at one position.
         public var digest: String
+        /// A hash of what decides outcomes besides the jobs; see `protocol/running.md`. Nil from an earlier server.
         public var fingerprint: String?
         /// Nothing more is applied; reads go on.
         public var isHalted: Bool
@@ -137,6 +159,7 @@ public struct Statistics: Sendable, Hashable, Codable {
         }
     }
 
+    /// The database.
     public struct Store: Sendable, Hashable, Codable {
         /// A newer server may have other words.
         public struct State: RawRepresentable, Sendable, Hashable, Codable, CustomStringConvertible {
@@ -147,6 +170,7 @@ public struct Statistics: Sendable, Hashable, Codable {
 
             public var description: String { rawValue }
 
+            /// Jobs are applied.
             public static let serving = State(rawValue: "serving")
             /// Jobs wait for a store that takes nothing now.
             public static let waiting = State(rawValue: "waiting")
@@ -157,6 +181,7 @@ public struct Statistics: Sendable, Hashable, Codable {
             public static let halted = State(rawValue: "halted")
         }
 
+        /// Whether jobs are applied.
         public var state: State
         /// For people: what it waits for.
         public var cause: String?
@@ -180,8 +205,11 @@ public struct Statistics: Sendable, Hashable, Codable {
         /// Rejected records that are kept; nil of an earlier server.
         public var rejects: Rejects?
 
+        /// Rejected records that are kept.
         public struct Rejects: Sendable, Hashable, Codable {
+            /// Their number.
             public var count: Int
+            /// Their size in bytes.
             public var bytes: Int
             /// Those that were not kept, or gave way to later ones, since the start.
             public var omitted: Int
@@ -190,6 +218,7 @@ public struct Statistics: Sendable, Hashable, Codable {
 
     /// SQLite's write-ahead log.
     public struct WAL: Sendable, Hashable, Codable {
+        /// The size of its file.
         public var bytes: Int
         /// Pages that are not in the database yet.
         public var uncheckpointedPages: Int
@@ -201,9 +230,11 @@ public struct Statistics: Sendable, Hashable, Codable {
         public struct Reader: Sendable, Hashable, Codable {
             /// The name of its program; nil where the kernel does not report it.
             public var process: String?
+            /// Its process id.
             public var pid: Int?
         }
 
+        /// A WAL without readers, for doubles of a broker.
         public init(bytes: Int, uncheckpointedPages: Int) {
             self.bytes = bytes
             self.uncheckpointedPages = uncheckpointedPages
@@ -212,16 +243,22 @@ public struct Statistics: Sendable, Hashable, Codable {
 
     /// About the last minute; see ``duration``.
     public struct LastMinute: Sendable, Hashable, Codable {
+        /// Numbers of jobs that ended.
         public struct Jobs: Sendable, Hashable, Codable {
+            /// Jobs that were applied.
             public var completed: Int
+            /// Jobs that ended with an error, without an effect.
             public var failed: Int
+            /// Jobs that had been applied before.
             public var duplicate: Int
         }
 
         /// The time that the numbers cover: 50 to 60 seconds, or the time since the start.
         public var duration: Duration { .milliseconds(milliseconds) }
         package var milliseconds: Int
+        /// Jobs that ended.
         public var jobs: Jobs
+        /// What happened to objects.
         public var objects: Objects
         /// Transactions.
         public var commits: Int
@@ -231,24 +268,33 @@ public struct Statistics: Sendable, Hashable, Codable {
 
     /// How long jobs took, by stage and in all, and transactions, since the start.
     public struct Histograms: Sendable, Hashable, Codable {
+        /// The distribution of one stage's times.
         public struct Histogram: Sendable, Hashable, Codable {
             /// How many of the times were at most each of the bounds.
             public var counts: [Int]
             /// All of them.
             public var count: Int
+            /// Their sum, in microseconds.
             public var sumMicroseconds: Int
         }
 
+        /// The bounds of all histograms in ascending order, in microseconds.
         public var boundsMicroseconds: [Int]
+        /// From the whole frame to a worker that opens it.
         public var queued: Histogram
+        /// Decompressing, parsing and staging.
         public var staged: Histogram
         /// Nil without a journal.
         public var journalWaited: Histogram?
         /// Nil without a journal.
         public var journalSynced: Histogram?
+        /// Staged and in the journal, while other jobs were merged, or merging was paused.
         public var waited: Histogram
+        /// The writer's work.
         public var merged: Histogram
+        /// From there until the transaction was durable.
         public var committed: Histogram
+        /// From the frame to the durable transaction.
         public var total: Histogram
         /// The COMMITs of transactions.
         public var commit: Histogram
@@ -259,6 +305,7 @@ public struct Statistics: Sendable, Hashable, Codable {
         /// When it ended.
         public var date: Date { Date(milliseconds: at) }
         package var at: Int64
+        /// The new model is in effect.
         public var isSuccessful: Bool
         /// Why the model before it stays in effect.
         public var reason: String?
@@ -271,19 +318,25 @@ public struct Statistics: Sendable, Hashable, Codable {
 
     /// Clients that are connected.
     public struct Connections: Sendable, Hashable, Codable {
+        /// Connections that are open now.
         public var open: Int
+        /// The most that the server accepts at once.
         public var maximum: Int
     }
 
+    /// The memory of the server's process.
     public struct Memory: Sendable, Hashable, Codable {
+        /// Its resident set, in bytes.
         public var residentBytes: Int
         /// Allocations of the process since its start; nil where its allocator does not count them.
         public var allocations: Int?
     }
 
+    /// Numbers of jobs.
     public var jobs: Jobs
     /// Failed jobs by the code of their fault.
     public var failures: [String: Int]
+    /// What happened to objects.
     public var objects: Objects
     /// Rejected records by entity; nil of an earlier server.
     public var rejects: [String: Int]?
@@ -293,14 +346,19 @@ public struct Statistics: Sendable, Hashable, Codable {
     public var interpreted: [String: Int]?
     /// Transactions.
     public var commits: Int
+    /// Transactions and their sizes.
     public var batches: Batches
+    /// What waits now.
     public var queues: Queues
+    /// How long jobs took since the start, in microseconds.
     public var latencyMicroseconds: Latencies
     /// Nil of an earlier server.
     public var lastMinute: LastMinute?
     /// Nil of an earlier server.
     public var histograms: Histograms?
+    /// The database.
     public var store: Store
+    /// SQLite's write-ahead log.
     public var wal: WAL
     /// Subscriptions of the feed that are open now.
     public var subscriptions: Int
@@ -368,11 +426,13 @@ public struct ServerInformation: Sendable, Hashable {
         /// The newest job whose outcome was forgotten; 0 when none was.
         public var outcomesForgottenThrough: Int64?
 
+        /// No limits are reported.
         public init() {}
     }
 
     /// The server's name and version.
     public var name: String
+    /// The version of the protocol that the connection uses.
     public var protocolVersion: Int
     /// Accepted jobs are in a journal, and survive a crash; nil when the server does not report it.
     public var hasJournal: Bool?
@@ -388,8 +448,10 @@ public struct ServerInformation: Sendable, Hashable {
     public var features: Set<String> = []
     /// The entities of its model, in the model's order.
     public var entities: [String]
+    /// Its limits and retention.
     public var limits: Limits
 
+    /// A description, for doubles of a server.
     public init(name: String, protocolVersion: Int = 1, entities: [String] = [], limits: Limits = Limits()) {
         self.name = name
         self.protocolVersion = protocolVersion

@@ -19,6 +19,7 @@ public struct BrokerConnectionState: Sendable, Hashable, CustomStringConvertible
     public static let idle = BrokerConnectionState(description: "idle")
     /// The connection is being established, for the first time or again.
     public static let connecting = BrokerConnectionState(description: "connecting")
+    /// A server has welcomed the client.
     public static let connected = BrokerConnectionState(description: "connected")
     /// The client was closed.
     public static let closed = BrokerConnectionState(description: "closed")
@@ -58,6 +59,7 @@ extension RemoteBroker {
         /// Where connections run; nil for NIO's own group.
         public var eventLoopGroup: (any EventLoopGroup)?
 
+        /// The defaults.
         public init(name: String? = nil) { self.name = name }
     }
 }

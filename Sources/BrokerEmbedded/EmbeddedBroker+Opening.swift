@@ -151,6 +151,7 @@ extension EmbeddedBroker {
         var limits = CoordinatorLimits()
         var store = StoreOptions()
 
+        /// The defaults.
         public init() {}
 
         /// Threads that stage large jobs; there is one more for small ones. As many as there are processors, at least two.

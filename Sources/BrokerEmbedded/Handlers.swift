@@ -40,6 +40,7 @@ extension EmbeddedBroker {
         fileprivate var validators: [String: @Sendable (RawJSON) throws -> Void] = [:]
         fileprivate var conversions: [String: [String: @Sendable (RawJSON) throws -> RawJSON]] = [:]
 
+        /// No handlers.
         public init() {}
 
         /// Chooses a mapping for each record that the model gives to this one (RestKit's dynamic mapping by a block).
