@@ -21,8 +21,8 @@ let programs: Set = ["Programs", "Replication"]
 let packages: [(url: String, version: Version, products: String, traits: Set<String>?)] = [
     ("https://github.com/apple/swift-nio", "2.101.0", "NIOCore NIOEmbedded NIOPosix", programs.union(["Client"])),
     ("https://github.com/apple/swift-argument-parser", "1.8.0", "ArgumentParser", programs),
-    ("https://github.com/apple/swift-log", "1.16.0", "Logging", nil),
-    ("https://github.com/apple/swift-metrics", "2.13.0", "Metrics", nil),
+    ("https://github.com/apple/swift-log", "1.16.0", "InMemoryLogging Logging", nil),
+    ("https://github.com/apple/swift-metrics", "2.13.0", "Metrics MetricsTestKit", nil),
     ("https://github.com/apple/swift-distributed-tracing", "1.7.0", "InMemoryTracing Tracing", nil),
     (
         "https://github.com/swift-server/swift-service-lifecycle", "2.13.0",
@@ -113,7 +113,7 @@ let targets: [Target] = [
 
     // The public values of both libraries, the same as messages of the protocol; the library that talks to a server; and the one
     // that has the coordinator in it.
-    library("Broker", "BrokerJSON Metrics Tracing"),
+    library("Broker", "BrokerJSON Logging Metrics Tracing"),
     library(
         "BrokerClient",
         "Broker BrokerJSON BrokerWire DequeModule Logging Metrics NIOCore NIOPosix ServiceLifecycle Tracing"),
@@ -179,8 +179,8 @@ let targets: [Target] = [
             + "Logging NIOCore"),
     tests(
         "BrokerClient",
-        "BrokerClient Broker BrokerJSON BrokerWire InMemoryTracing Logging NIOCore NIOEmbedded NIOPosix ServiceLifecycle "
-            + "ServiceLifecycleTestKit"),
+        "BrokerClient Broker BrokerJSON BrokerWire InMemoryLogging InMemoryTracing Logging MetricsTestKit NIOCore "
+            + "NIOEmbedded NIOPosix ServiceLifecycle ServiceLifecycleTestKit"),
     tests("BrokerEmbedded", "BrokerEmbedded Broker BrokerJSON BrokerModel BrokerStore InMemoryTracing Logging"),
     program("Embedding", "Broker BrokerEmbedded", path: "Tests/Embedding"),
     program("Handling", "Broker BrokerEmbedded", path: "Tests/Handling"),
@@ -200,7 +200,8 @@ let targets: [Target] = [
     tests(
         "Program",
         "brokerd BrokerCommand brokerload Embedding Handling CrashTest Broker BrokerClient BrokerCommandLine "
-            + "BrokerConsole BrokerEmbedded BrokerJSON BrokerModel BrokerWire CSQLite Logging ServiceLifecycle"),
+            + "BrokerConsole BrokerEmbedded BrokerJSON BrokerModel BrokerWire CSQLite InMemoryLogging Logging ServiceLifecycle"
+    ),
 ]
 
 /// The names of a target and of all that it depends on.

@@ -72,10 +72,12 @@ extension RemoteBroker {
 // Questions, and administration of the server.
 extension RemoteBroker {
     public func fetch(_ query: Query) async throws -> QueryResult {
-        // On the other connection, the server would not wait for them.
-        try await jobs.waitForUnanswered()
-        let answer = try await request("fetch") { try query.write(to: &$0) }
-        return try queryResult(answer)
+        try await observation.observing(query) {
+            // On the other connection, the server would not wait for them.
+            try await jobs.waitForUnanswered()
+            let answer = try await request("fetch") { try query.write(to: &$0) }
+            return try queryResult(answer)
+        }
     }
 
     func queryResult(_ answer: ServerEnvelope) throws(BrokerError) -> QueryResult {
@@ -283,7 +285,7 @@ extension RemoteBroker {
     /// Each iteration has a connection of its own, which ends with it. When it is lost, another one goes on after the newest commit
     /// that was delivered.
     public func commits(for query: CommitQuery) -> Commits {
-        Commits { [self] in
+        observation.commits(query) { [self] in
             let feed = ClientFeed(client: self, query: query)
             return { try await feed.next() }
         }

@@ -25,12 +25,13 @@ public final class RemoteBroker: BrokerService {
     let driver: SessionDriver
     let jobs: LargeJobs
     let configuration: RemoteBroker.Configuration
-    let observation: JobObservation
+    let observation: CallObservation
     private let ids = JobIDs()
     private let nextNumber = Atomic(0)
 
     /// - Parameters:
-    ///   - logger: receives what an operator should know: lost connections, what is sent again, a server that is busy.
+    ///   - logger: receives what an operator should know: lost connections, what is sent again, a server that is busy. The end of
+    ///     each call goes to `Logger.current` of its task: see <doc:Observing>.
     public convenience init(
         _ address: BrokerAddress, configuration: RemoteBroker.Configuration = RemoteBroker.Configuration(),
         logger: Logger = Logger(label: "broker.client", factory: { _ in SwiftLogNoOpLogHandler() })
@@ -47,7 +48,7 @@ public final class RemoteBroker: BrokerService {
         tracer: (any Tracer)? = nil
     ) {
         self.configuration = configuration
-        observation = JobObservation(.client, name: configuration.name ?? "", tracer: tracer)
+        observation = CallObservation(.client, name: configuration.name ?? "", tracer: tracer)
         let eventLoops = configuration.eventLoopGroup ?? MultiThreadedEventLoopGroup.singleton
         @Sendable func makeDriver(_ beginning: Session.Beginning) -> SessionDriver {
             let session = Session(
@@ -295,7 +296,7 @@ extension RemoteBroker {
     /// Each iteration has a connection of its own, which ends with it. A reader that is too slow gets
     /// ``/Broker/BrokerError/Code/snapshotExpired``: see `protocol/predicates.md`.
     public func results(of query: Query) -> QueryResults {
-        QueryResults { [self] in
+        observation.results(of: query) { [self] in
             let stream = FetchStream(client: self, query: query)
             return { try await stream.next() }
         }

@@ -10,7 +10,7 @@ struct JobWaiter: Sendable {
     /// Wants to know that the job is in the window.
     var admitted: Answer<Void>?
     /// Called with the job's end.
-    var ended: JobObservation.End?
+    var ended: CallObservation.End?
 
     /// The job was cancelled because its task was: it has no effect. A submission that was accepted at that moment has returned, and
     /// its completion is the cancellation.

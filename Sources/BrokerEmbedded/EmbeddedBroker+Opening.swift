@@ -56,12 +56,12 @@ extension EmbeddedBroker {
         logger: Logger = Logger(label: "broker.embedded", factory: { _ in SwiftLogNoOpLogHandler() })
     ) async throws(BrokerError) -> EmbeddedBroker {
         try await open(
-            store, model, overrides, handlers, configuration, logger, observation: JobObservation(.embedded))
+            store, model, overrides, handlers, configuration, logger, observation: CallObservation(.embedded))
     }
 
     static func open(
         _ store: StoreLocation, _ model: ModelSource, _ overrides: [ModelSource], _ handlers: Handlers,
-        _ configuration: EmbeddedBroker.Configuration, _ logger: Logger, observation: JobObservation
+        _ configuration: EmbeddedBroker.Configuration, _ logger: Logger, observation: CallObservation
     ) async throws(BrokerError) -> EmbeddedBroker {
         let texts = try ([model] + overrides).map { source throws(BrokerError) in try text(of: source) }
         let plan: StagingPlan

@@ -31,11 +31,11 @@ public final class EmbeddedBroker: BrokerService {
     private let isStopping = Atomic(false)
     /// The ids of jobs without one are made here: a job that is cancelled is cancelled by its id.
     private let ids = JobIDs()
-    private let observation: JobObservation
+    private let observation: CallObservation
 
     init(
         _ owned: OwnedStore, path: String, folder: TemporaryStore?,
-        observation: JobObservation
+        observation: CallObservation
     ) {
         self.observation = observation
         self.owned = owned
@@ -151,7 +151,7 @@ public final class EmbeddedBroker: BrokerService {
     ///
     /// - Throws: ``/Broker/BrokerError`` with the code of the fault; `CancellationError`, and the fetch is interrupted.
     public func fetch(_ query: Query) async throws -> QueryResult {
-        QueryResult(try await requests.fetch(query))
+        try await observation.observing(query) { QueryResult(try await requests.fetch(query)) }
     }
 
     /// The bookmark of that name; nil when there is none. It sees every job that was run before.
@@ -234,14 +234,14 @@ extension BrokerError {
 // Questions, and administration.
 extension EmbeddedBroker {
     public func results(of query: Query) -> QueryResults {
-        QueryResults { [self] in
+        observation.results(of: query) { [self] in
             let stream = EmbeddedStream(requests, query)
             return { try await stream.next() }
         }
     }
 
     public func commits(for query: CommitQuery) -> Commits {
-        Commits { [self] in
+        observation.commits(query) { [self] in
             let feed = EmbeddedFeed(self, query)
             return { try await feed.next() }
         }

@@ -361,7 +361,7 @@ extension Query {
 
     @Test func `a job is a span with its id and its sequence, and its error is the span's`() async throws {
         let tracer = InMemoryTracer()
-        let observation = JobObservation(.client, name: "tests", tracer: tracer)
+        let observation = CallObservation(.client, name: "tests", tracer: tracer)
         let job = Job(.process(json: "{}", as: "E"), id: "a")
         _ = try await observation.observing(job) { _ in Completion(id: "a", sequence: 7) }
         await #expect(throws: BrokerError.closed) {
@@ -372,7 +372,7 @@ extension Query {
         #expect(spans.allSatisfy { $0.kind == .client && $0.attributes.get("broker.job.id") == .string("a") })
         #expect(spans[0].attributes.get("broker.job.sequence") == .int64(7))
         #expect(spans[1].errors.count == 1)
-        #expect(JobObservation.traceparent(of: .topLevel, by: W3CInstrument()) == "00-aa-bb-01")
-        #expect(JobObservation.traceparent(of: .topLevel, by: tracer) == nil)
+        #expect(CallObservation.traceparent(of: .topLevel, by: W3CInstrument()) == "00-aa-bb-01")
+        #expect(CallObservation.traceparent(of: .topLevel, by: tracer) == nil)
     }
 }

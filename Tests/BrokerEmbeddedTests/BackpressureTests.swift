@@ -334,7 +334,7 @@ import Testing
         try await EmbeddedBroker.open(
             .file(store.path), .json(TestStore.model), [], .init(), .init(),
             Logger(label: "tests") { _ in SwiftLogNoOpLogHandler() },
-            observation: JobObservation(.embedded, tracer: tracer))
+            observation: CallObservation(.embedded, tracer: tracer))
     }
 
     @Test func `the span of a submitted job lasts until the job ends`() async throws {
@@ -349,6 +349,20 @@ import Testing
         #expect(span.operationName == "broker job" && span.kind == .internal)
         #expect(span.attributes.get("broker.job.id") == .string("a"))
         #expect(span.attributes.get("broker.job.sequence") == .int64(1))
+        await broker.close()
+    }
+
+    @Test func `a fetch, an iteration over objects and a commit of a feed are spans`() async throws {
+        let tracer = InMemoryTracer()
+        let broker = try await open(tracer)
+        try await broker.process(json: #"{"id": 1}"#, as: "Employee")
+        #expect(try await broker.fetchCount(of: "Employee") == 1)
+        #expect(try await broker.objects(RawJSON.self, from: "Employee").collect().count == 1)
+        for try await commit in broker.commits(of: ["Employee"], after: 0) where commit.sequence == 1 { break }
+        let names = ["broker job", "broker fetch", "broker fetch", "broker commit"]
+        #expect(tracer.finishedSpans.map(\.operationName) == names && tracer.activeSpans.isEmpty)
+        await #expect(throws: BrokerError.self) { _ = try await broker.fetchCount(of: "Nothing") }
+        #expect(tracer.finishedSpans.last?.errors.count == 1)
         await broker.close()
     }
 

@@ -2,6 +2,7 @@ import Broker
 import BrokerClient
 import BrokerEmbedded
 import Foundation
+import InMemoryLogging
 import Logging
 import ServiceLifecycle
 import Synchronization
@@ -133,6 +134,14 @@ import Testing
 
 /// The code of the article *Observing*, run.
 @Suite(.timeLimit(.minutes(5))) struct ObservingSnippets {
+    private struct Request {
+        let id: Int
+    }
+
+    private struct Employee: Encodable {
+        let id: Int
+    }
+
     @Test func `the state of the connection and of the server can be seen`() async throws {
         let programs = try Programs()
         _ = try programs.startServer()
@@ -143,6 +152,19 @@ import Testing
         let statistics = try await broker.statistics()
         print("\(statistics.jobs.inFlight) jobs in flight, the store is \(statistics.store.state)")
         #expect(statistics.store.state == .serving)
+
+        let log = InMemoryLogHandler()
+        var requestLogger = Logger(label: "requests") { _ in log }
+        requestLogger.logLevel = .debug
+        let (request, employees) = (Request(id: 7), [Employee(id: 1)])
+        _ = try await withLogger(requestLogger) { _ in
+            let completion = try await withLogger(mergingMetadata: ["request": "\(request.id)"]) { _ in
+                try await broker.process(employees, as: "Employee")
+            }
+            return completion
+        }
+        #expect(log.entries.map(\.message) == ["A job has ended."])
+        #expect(log.entries.map { $0.metadata["request"] } == ["7"])
 
         // The states of a client that is closed end.
         broker.close()
