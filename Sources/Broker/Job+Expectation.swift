@@ -3,25 +3,40 @@ internal import BrokerJSON
 extension Job {
     /// What an operation expects of the one object that it names: of a `process` of one record, of a `relate`, or of a `delete` of one
     /// key. It is judged in the order of the operations, after those before it.
-    public enum Expectation: Sendable, Hashable {
+    public struct Expectation: Sendable, Hashable {
+        fileprivate enum Condition: Sendable, Hashable {
+            case absent, present, matching(BrokerPredicate), version(String)
+        }
+
+        fileprivate let condition: Condition
+
         /// There is no object of that identity.
-        case absent
+        public static let absent = Expectation(condition: .absent)
         /// There is an object of that identity.
-        case present
+        public static let present = Expectation(condition: .present)
+
         /// The object matches the predicate.
-        case matching(BrokerPredicate)
+        public static func matching(_ predicate: BrokerPredicate) -> Expectation {
+            Expectation(condition: .matching(predicate))
+        }
+
         /// The object is as it was fetched with ``Query/hasVersions``, whose `_version` this is.
-        case version(String)
+        public static func version(_ version: String) -> Expectation { Expectation(condition: .version(version)) }
     }
 
     /// What a `relate` does with the links of a to-many relationship, instead of what the model says.
-    public enum LinkChange: String, Sendable, Hashable, CaseIterable {
+    public struct LinkChange: RawRepresentable, Sendable, Hashable {
+        /// The protocol's word.
+        public let rawValue: String
+
+        public init(rawValue: String) { self.rawValue = rawValue }
+
         /// Other links stay.
-        case add
+        public static let add = LinkChange(rawValue: "add")
         /// Other links end.
-        case replace
+        public static let replace = LinkChange(rawValue: "replace")
         /// The links to these objects end, and the objects stay.
-        case remove
+        public static let remove = LinkChange(rawValue: "remove")
     }
 }
 
@@ -65,7 +80,7 @@ extension Job.Operation {
 
 extension Job.Expectation {
     func write(to writer: inout JSONWriter, _ place: JSONPlace) throws(BrokerError) {
-        switch self {
+        switch condition {
         case .absent: writer.member("expect", "absent")
         case .present: writer.member("expect", "present")
         case .version(let version): writer.object("expect") { $0.member("version", version) }

@@ -84,7 +84,7 @@ extension Job.Bookmark {
 
 extension Job.DeletionLimit {
     fileprivate func write(to writer: inout JSONWriter) {
-        switch self {
+        switch bound {
         case .objects(let count): writer.member("maximumDeletions", count)
         case .percent(let percent):
             // To three digits, without those that are 0; what is no such percentage is refused as it is.

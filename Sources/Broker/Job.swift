@@ -96,12 +96,19 @@ extension Job {
 
     /// The number of objects that a job may delete. Objects that a delete rule deletes count; an object that the job
     /// deletes and makes again does not.
-    public enum DeletionLimit: Sendable, Hashable {
+    public struct DeletionLimit: Sendable, Hashable {
+        enum Bound: Sendable, Hashable {
+            case objects(Int), percent(Double)
+        }
+
+        let bound: Bound
+
         /// The number for all entities together.
-        case objects(Int)
+        public static func objects(_ count: Int) -> DeletionLimit { DeletionLimit(bound: .objects(count)) }
+
         /// The part of the objects that an entity, with its subentities, had before the job, for each entity: 0 to 100,
         /// to three digits after the point.
-        case percent(Double)
+        public static func percent(_ percentage: Double) -> DeletionLimit { DeletionLimit(bound: .percent(percentage)) }
     }
 
     /// The contents of the completion.

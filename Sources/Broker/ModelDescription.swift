@@ -14,14 +14,15 @@ public struct ModelDescription: Sendable, Hashable, Codable {
     public var description: String?
     /// What commands that load records add to the model: `columns`.
     public var evolve: [String]?
-    /// Whether the store has readable views; nil for true.
-    public var readableViews: Bool?
+    /// The store has readable views; nil for true.
+    public var hasReadableViews: Bool?
     /// The whole model, in the form of `protocol/model.schema.json`, with what a newer server adds to it.
     public var json: RawJSON { RawJSON(text) }
     private var text: [UInt8] = []
 
     private enum CodingKeys: String, CodingKey {
-        case entities, mappings, routes, keyStyle, description, evolve, readableViews
+        case entities, mappings, routes, keyStyle, description, evolve
+        case hasReadableViews = "readableViews"
     }
 
     package init(json: [UInt8]) throws {
@@ -40,7 +41,7 @@ extension ModelDescription {
         /// The entity that it inherits from. Its attributes, relationships and identity are listed there only.
         public var parent: String?
         /// It has no objects of its own, only those of its subentities; nil for false.
-        public var abstract: Bool?
+        public var isAbstract: Bool?
         /// The key of records that holds the object.
         public var root: String?
         /// Key paths of records that the model ignores on purpose.
@@ -48,13 +49,13 @@ extension ModelDescription {
         /// The attributes of the identity; empty when there is none, or when the parent has it.
         public var identity: [String]
         /// Objects may lack an identity.
-        public var identityOptional: Bool?
+        public var isIdentityOptional: Bool?
         /// Inference has chosen the identity, and no person has said so.
-        public var identityGuessed: Bool?
+        public var isIdentityGuessed: Bool?
         /// The attribute that identified the objects before.
         public var formerIdentity: String?
         /// The entity has the attribute `_extra`, for what no other attribute takes.
-        public var extra: Bool?
+        public var keepsExtraValues: Bool?
         /// By name.
         public var attributes: [String: Attribute]
         /// By name.
@@ -71,6 +72,16 @@ extension ModelDescription {
         public var indexes: [[String]]
         /// Its name before; a migration renames the table.
         public var renamedFrom: String?
+
+        private enum CodingKeys: String, CodingKey {
+            case description, table, parent, root, ignore, identity, formerIdentity, attributes, relationships,
+                tombstone
+            case maximumDeletions, modified, unique, indexes, renamedFrom
+            case isAbstract = "abstract"
+            case isIdentityOptional = "identityOptional"
+            case isIdentityGuessed = "identityGuessed"
+            case keepsExtraValues = "extra"
+        }
     }
 
     /// The key paths of a value in records, the preferred one first.
@@ -147,11 +158,11 @@ extension ModelDescription {
         /// The key paths in records.
         public var key: KeyPaths?
         /// The value may be null; nil for true.
-        public var optional: Bool?
+        public var isOptional: Bool?
         /// The value of new objects whose records bring none.
         public var `default`: RawJSON?
         /// A record without the attribute brings the default, also to an object that exists; nil for false.
-        public var defaultWhenMissing: Bool?
+        public var usesDefaultWhenMissing: Bool?
         /// Formats of dates, in the order in which they are tried; the first is written.
         public var formats: [String]?
         /// The time zone of dates without one; nil for UTC.
@@ -180,6 +191,14 @@ extension ModelDescription {
         public var onInvalid: String?
         /// Its name before; a migration renames the column.
         public var renamedFrom: String?
+
+        private enum CodingKeys: String, CodingKey {
+            case description, type, key, `default`, formats, timeZone, storage, scale, precision, min, max, minLength,
+                maxLength
+            case pattern, `enum`, transform, onInvalid, renamedFrom
+            case isOptional = "optional"
+            case usesDefaultWhenMissing = "defaultWhenMissing"
+        }
     }
 
     /// Links from the objects of an entity to those of another.
@@ -189,7 +208,7 @@ extension ModelDescription {
         /// The entity of the other end.
         public var entity: String
         /// An object has any number of links; nil for false.
-        public var toMany: Bool?
+        public var isToMany: Bool?
         /// The relationship of the other end.
         public var inverse: String?
         /// The key paths in records.
@@ -199,9 +218,9 @@ extension ModelDescription {
         /// `union` or `replace`; of a to-many relationship.
         public var assignment: String?
         /// The links of an object have an order, that of its records; nil for false.
-        public var ordered: Bool?
+        public var isOrdered: Bool?
         /// Its objects live in this end's object, and end with it.
-        public var owned: Bool?
+        public var isOwned: Bool?
         /// The treatment of a key without an object: `stub`, `ignore` or `fail`.
         public var missing: String?
         /// The values that mean no object, besides null.
@@ -210,6 +229,13 @@ extension ModelDescription {
         public var mapping: String?
         /// Its name before; a migration renames its column or table.
         public var renamedFrom: String?
+
+        private enum CodingKeys: String, CodingKey {
+            case description, entity, inverse, key, deleteRule, assignment, missing, none, mapping, renamedFrom
+            case isToMany = "toMany"
+            case isOrdered = "ordered"
+            case isOwned = "owned"
+        }
     }
 
     /// How records of another form are read: as those of an entity, or by one of several mappings.
@@ -219,13 +245,18 @@ extension ModelDescription {
         /// The attribute that is the key of each record in an object of records.
         public var nestingKey: String?
         /// The object of ``nestingKey`` holds many records; nil for false.
-        public var collection: Bool?
+        public var isCollection: Bool?
         /// Names of attributes, by the key paths of records.
         public var attributes: [String: String]?
         /// By the key paths of records.
         public var relationships: [String: MappedRelationship]?
         /// The choice of another mapping for each record.
         public var select: Selection?
+
+        private enum CodingKeys: String, CodingKey {
+            case entity, nestingKey, attributes, relationships, select
+            case isCollection = "collection"
+        }
     }
 
     /// A relationship of a mapping; in the model's JSON, its name alone or an object.
@@ -288,7 +319,12 @@ extension ModelDescription {
         /// The mapping of the records there.
         public var mapping: String?
         /// The value there is an error of the server that sent it.
-        public var error: Bool?
+        public var isError: Bool?
+
+        private enum CodingKeys: String, CodingKey {
+            case path, keyPath, mapping
+            case isError = "error"
+        }
     }
 }
 
@@ -406,15 +442,30 @@ public struct ModelMigration: Sendable, Hashable {
 
     /// Rows or values that go with a part.
     public struct Loss: Sendable, Hashable {
-        /// The protocol's word: `objects`, `values` or `links`.
-        public var kind: String
+        /// What goes. A newer server may have other words.
+        public struct Kind: RawRepresentable, Sendable, Hashable {
+            /// The protocol's word.
+            public let rawValue: String
+
+            public init(rawValue: String) { self.rawValue = rawValue }
+
+            /// Objects of an entity.
+            public static let objects = Kind(rawValue: "objects")
+            /// Values of an attribute.
+            public static let values = Kind(rawValue: "values")
+            /// Links of a relationship.
+            public static let links = Kind(rawValue: "links")
+        }
+
+        /// What goes.
+        public var kind: Kind
         /// Their number.
         public var count: Int64
         /// Ten at most, for people: the key of an object, and what it has.
         public var examples: [String]
 
         /// A loss, for doubles of a broker.
-        public init(kind: String, count: Int64, examples: [String]) {
+        public init(kind: Kind, count: Int64, examples: [String]) {
             self.kind = kind
             self.count = count
             self.examples = examples

@@ -48,24 +48,51 @@ public struct Statistics: Sendable, Hashable, Codable {
         public var max: Int
     }
 
-    /// Microseconds of each stage, and of the whole from the frame to the durable transaction.
+    /// How many of the times were at most that.
+    public struct DurationPercentiles: Sendable, Hashable, Codable {
+        /// Half of them.
+        public var p50: Duration
+        /// 90 of 100.
+        public var p90: Duration
+        /// 99 of 100.
+        public var p99: Duration
+        /// All of them.
+        public var max: Duration
+
+        /// Reads microseconds, as the protocol has them.
+        public init(from decoder: any Decoder) throws {
+            let microseconds = try Percentiles(from: decoder)
+            (p50, p90) = (.microseconds(microseconds.p50), .microseconds(microseconds.p90))
+            (p99, max) = (.microseconds(microseconds.p99), .microseconds(microseconds.max))
+        }
+
+        /// Writes microseconds.
+        public func encode(to encoder: any Encoder) throws {
+            func microseconds(_ time: Duration) -> Int { Int(time / .microseconds(1)) }
+            try Percentiles(
+                p50: microseconds(p50), p90: microseconds(p90), p99: microseconds(p99), max: microseconds(max)
+            ).encode(to: encoder)
+        }
+    }
+
+    /// The times of each stage, and of the whole from the frame to the durable transaction.
     public struct Latencies: Sendable, Hashable, Codable {
         /// From the whole frame to a worker that opens it.
-        public var queued: Percentiles
+        public var queued: DurationPercentiles
         /// Decompressing, parsing and staging.
-        public var staged: Percentiles
+        public var staged: DurationPercentiles
         /// Nil without a journal.
-        public var journalWaited: Percentiles?
+        public var journalWaited: DurationPercentiles?
         /// Nil without a journal.
-        public var journalSynced: Percentiles?
+        public var journalSynced: DurationPercentiles?
         /// Staged and in the journal, while other jobs were merged, or merging was paused.
-        public var waited: Percentiles
+        public var waited: DurationPercentiles
         /// The writer's work.
-        public var merged: Percentiles
+        public var merged: DurationPercentiles
         /// From there until the transaction was durable.
-        public var committed: Percentiles
+        public var committed: DurationPercentiles
         /// From the frame to the durable transaction.
-        public var total: Percentiles
+        public var total: DurationPercentiles
     }
 
     /// Sizes of transactions.
@@ -73,7 +100,12 @@ public struct Statistics: Sendable, Hashable, Codable {
         /// Jobs of a transaction.
         public var jobs: Percentiles
         /// How long its COMMIT took.
-        public var commitMicroseconds: Percentiles
+        public var commit: DurationPercentiles
+
+        private enum CodingKeys: String, CodingKey {
+            case jobs
+            case commit = "commitMicroseconds"
+        }
     }
 
     /// Frames and collections that wait, and the memory of all jobs in flight.
@@ -124,8 +156,8 @@ public struct Statistics: Sendable, Hashable, Codable {
         public var identity: String
         /// The name of this server in it.
         public var replica: String
-        /// See ``ServerInformation/durability``.
-        public var durability: String
+        /// Where an accepted job is.
+        public var durability: ServerInformation.Durability
         /// Entries of this server that are on their way to the log.
         public var waiting: Int
         /// Why they wait, or why nothing can be read; nil while the log serves.
@@ -263,7 +295,12 @@ public struct Statistics: Sendable, Hashable, Codable {
         /// Transactions.
         public var commits: Int
         /// With an error of 6 %.
-        public var latencyMicroseconds: Latencies
+        public var latencies: Latencies
+
+        private enum CodingKeys: String, CodingKey {
+            case milliseconds, jobs, objects, commits
+            case latencies = "latencyMicroseconds"
+        }
     }
 
     /// How long jobs took, by stage and in all, and transactions, since the start.
@@ -274,12 +311,14 @@ public struct Statistics: Sendable, Hashable, Codable {
             public var counts: [Int]
             /// All of them.
             public var count: Int
-            /// Their sum, in microseconds.
-            public var sumMicroseconds: Int
+            /// Their sum.
+            public var sum: Duration { .microseconds(sumMicroseconds) }
+            package var sumMicroseconds: Int
         }
 
-        /// The bounds of all histograms in ascending order, in microseconds.
-        public var boundsMicroseconds: [Int]
+        /// The bounds of all histograms, in ascending order.
+        public var bounds: [Duration] { boundsMicroseconds.map { .microseconds($0) } }
+        package var boundsMicroseconds: [Int]
         /// From the whole frame to a worker that opens it.
         public var queued: Histogram
         /// Decompressing, parsing and staging.
@@ -350,8 +389,8 @@ public struct Statistics: Sendable, Hashable, Codable {
     public var batches: Batches
     /// What waits now.
     public var queues: Queues
-    /// How long jobs took since the start, in microseconds.
-    public var latencyMicroseconds: Latencies
+    /// How long jobs took since the start.
+    public var latencies: Latencies
     /// Nil of an earlier server.
     public var lastMinute: LastMinute?
     /// Nil of an earlier server.
@@ -388,9 +427,10 @@ public struct Statistics: Sendable, Hashable, Codable {
     private var text: [UInt8] = []
 
     private enum CodingKeys: String, CodingKey {
-        case jobs, failures, objects, commits, batches, queues, latencyMicroseconds, store, wal, subscriptions, journal
+        case jobs, failures, objects, commits, batches, queues, store, wal, subscriptions, journal
         case log, memory, uptimeMilliseconds, rejects, warnings, interpreted, lastMinute, histograms
         case server, lastReload, storeFile, connections
+        case latencies = "latencyMicroseconds"
         case isPaused = "paused"
         case isDraining = "draining"
     }
@@ -436,14 +476,12 @@ public struct ServerInformation: Sendable, Hashable {
     public var protocolVersion: Int
     /// Accepted jobs are in a journal, and survive a crash; nil when the server does not report it.
     public var hasJournal: Bool?
-    /// Where an accepted job is: `queued` (in the server's memory), `disk` (in the journal), `quorum` (on the disks of most servers
-    /// that hold a shared log) or `quorum-memory` (in their memory); nil when the server does not report it.
-    public var durability: String?
+    /// Where an accepted job is; nil when the server does not report it.
+    public var durability: Durability?
     /// The server's name among those that share its log; nil without such a log.
     public var replica: String?
-    /// The messages that the server takes from this client: `read` (no jobs), `insert` (jobs that delete nothing) or
-    /// `write`; nil when the server does not report it.
-    public var role: String?
+    /// The messages that the server takes from this client; nil when the server does not report it.
+    public var role: Role?
     /// Fields of jobs that the server knows and servers before it ignored: `dryRun`, `maximumDeletions`, `bookmark`.
     public var features: Set<String> = []
     /// The entities of its model, in the model's order.
@@ -461,15 +499,49 @@ public struct ServerInformation: Sendable, Hashable {
 }
 
 extension ServerInformation {
+    /// Where an accepted job is. A newer server may have other words.
+    public struct Durability: RawRepresentable, Sendable, Hashable, Codable {
+        /// The protocol's word.
+        public let rawValue: String
+
+        public init(rawValue: String) { self.rawValue = rawValue }
+
+        /// In the server's memory.
+        public static let queued = Durability(rawValue: "queued")
+        /// In the journal.
+        public static let disk = Durability(rawValue: "disk")
+        /// On the disks of most servers that hold a shared log.
+        public static let quorum = Durability(rawValue: "quorum")
+        /// In the memory of most servers that hold a shared log.
+        public static let quorumMemory = Durability(rawValue: "quorum-memory")
+    }
+
+    /// The messages that a server takes from a client. A newer server may have other words.
+    public struct Role: RawRepresentable, Sendable, Hashable {
+        /// The protocol's word.
+        public let rawValue: String
+
+        public init(rawValue: String) { self.rawValue = rawValue }
+
+        /// No jobs.
+        public static let read = Role(rawValue: "read")
+        /// Jobs that delete nothing.
+        public static let insert = Role(rawValue: "insert")
+        /// All jobs.
+        public static let write = Role(rawValue: "write")
+    }
+}
+
+extension ServerInformation {
     /// - Parameter root: an object with the members of `welcome`.
     package init(protocolVersion: Int, members root: JSONValue) {
         self.init(
             name: root["server"]?.string ?? "", protocolVersion: protocolVersion,
             entities: root.strings("entities"), limits: root["limits"].map(Limits.init) ?? Limits())
         hasJournal = root["journal"]?.bool
-        durability = root["durability"]?.string
+        durability = root["durability"]?.string.map(Durability.init)
         replica = root["replica"]?.string
-        role = root["role"]?.string
+        role = root["role"]?.string.map(Role.init)
         features = Set(root.strings("features"))
     }
 }

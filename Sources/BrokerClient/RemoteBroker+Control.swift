@@ -249,7 +249,9 @@ extension ModelMigration {
             else { return nil }
             let loss = change["loss"].flatMap { loss -> Loss? in
                 guard let kind = loss["kind"]?.string, let count = loss["count"]?.int64 else { return nil }
-                return Loss(kind: kind, count: count, examples: loss["examples"]?.elements.compactMap(\.string) ?? [])
+                return Loss(
+                    kind: Loss.Kind(rawValue: kind), count: count,
+                    examples: loss["examples"]?.elements.compactMap(\.string) ?? [])
             }
             changes.append(
                 Change(

@@ -10,6 +10,8 @@ package enum ShortText {
     /// `950 ms`, `12.3 s`, `4 min`, `3 h`, `12 d`: at most three digits before the point.
     package static func time(milliseconds: Int) -> String { time(microseconds: Int64(milliseconds) * 1_000) }
 
+    package static func time(_ time: Duration) -> String { self.time(microseconds: Int64(time / .microseconds(1))) }
+
     package static func time(microseconds: Int64) -> String {
         let units: [(String, Double)] = [
             ("d", 86_400e6), ("h", 3_600e6), ("min", 60e6), ("s", 1e6), ("ms", 1e3), ("µs", 1),

@@ -194,7 +194,7 @@ import Testing
             migration.changes == [
                 .init(
                     kind: .dropped, subject: "A.b", message: "m",
-                    loss: .init(kind: "values", count: 12, examples: ["1: 2"])),
+                    loss: .init(kind: .values, count: 12, examples: ["1: 2"])),
                 .init(kind: .refused, subject: "A", message: "n", remedy: "r"),
             ])
         #expect(migration.isRefused)

@@ -288,8 +288,8 @@ import Testing
             """#
         guard case .welcome(let greeting) = try server(utf8(welcome)).message else { throw TestFault("no welcome") }
         #expect(greeting.protocolVersion == 1 && greeting.name == "broker" && greeting.entities == ["A", "B"])
-        #expect(greeting.hasJournal == true && greeting.durability == "disk" && greeting.replica == "r1")
-        #expect(greeting.role == "read" && greeting.features == ["dryRun", "maximumDeletions", "bookmark"])
+        #expect(greeting.hasJournal == true && greeting.durability == .disk && greeting.replica == "r1")
+        #expect(greeting.role == .read && greeting.features == ["dryRun", "maximumDeletions", "bookmark"])
         #expect(greeting.limits.maximumDepth == 4 && greeting.limits.jobMemory == nil)
         guard case .model(let json) = try server(utf8(#"{"type":"model","model":{"entities":{}}}"#)).message
         else { throw TestFault("no model") }

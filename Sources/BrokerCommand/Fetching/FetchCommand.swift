@@ -229,7 +229,7 @@ private struct ColumnPaths {
     /// The entity, or one above or below it, has `_extra`.
     private func hasExtra(_ entity: String) -> Bool {
         entities.contains { name, found in
-            found.extra == true && (lineage(of: entity).contains(name) || lineage(of: name).contains(entity))
+            found.keepsExtraValues == true && (lineage(of: entity).contains(name) || lineage(of: name).contains(entity))
         }
     }
 
@@ -240,7 +240,7 @@ private struct ColumnPaths {
             let last = steps.last
             guard let found = first(of: last?.entity ?? entity, { $0.relationships[String(name)] }) else { break }
             let prefix = last.map { $0.path + "." } ?? ""
-            steps.append((prefix + keys(String(name), found.key)[0], found.entity, found.toMany ?? false))
+            steps.append((prefix + keys(String(name), found.key)[0], found.entity, found.isToMany ?? false))
         }
         return steps
     }

@@ -67,23 +67,23 @@ struct TopScreen {
 
     private var latencyLines: [String] {
         let header = ["", "minute: p50", "p99", "max", "all: p50", "p99", "max"]
-        let stages: [(String, (Statistics.Latencies) -> Statistics.Percentiles?)] = [
+        let stages: [(String, (Statistics.Latencies) -> Statistics.DurationPercentiles?)] = [
             ("queued", \.queued), ("staged", \.staged), ("journal", \.journalSynced), ("waited", \.waited),
             ("merged", \.merged), ("committed", \.committed), ("total", \.total),
         ]
         // No job takes no time: without one there is nothing to show.
-        let latencies = now.lastMinute?.latencyMicroseconds
-        let lastMinute = latencies?.total.max == 0 ? nil : latencies
+        let latencies = now.lastMinute?.latencies
+        let lastMinute = latencies?.total.max == .zero ? nil : latencies
         let rows = stages.compactMap { name, stage -> [String]? in
             let minute = lastMinute.flatMap(stage)
-            guard let all = stage(now.latencyMicroseconds) else { return nil }
+            guard let all = stage(now.latencies) else { return nil }
             return [name] + [minute?.p50, minute?.p99, minute?.max].map { $0.map(time) ?? "-" }
                 + [time(all.p50), time(all.p99), time(all.max)]
         }
         return ([header] + rows).map { Self.row($0, [10, 13, 10, 10, 13, 10, 10]) }
     }
 
-    private func time(_ microseconds: Int) -> String { ShortText.time(microseconds: Int64(microseconds)) }
+    private func time(_ time: Duration) -> String { ShortText.time(time) }
 
     // MARK: - Memory and disk
 
@@ -139,7 +139,7 @@ struct TopScreen {
 
     /// One line for each moment, as vmstat(8) prints them.
     var plainLine: String {
-        let p99 = now.lastMinute.map { time($0.latencyMicroseconds.total.p99) } ?? "-"
+        let p99 = now.lastMinute.map { time($0.latencies.total.p99) } ?? "-"
         let cells = [
             perSecond { $0.jobs.completed }, perSecond { $0.jobs.failed }, perSecond { $0.commits },
             ShortText.count(now.jobs.inFlight), p99, ShortText.bytes(now.wal.bytes),

@@ -429,7 +429,9 @@ extension StoreChange {
         self.init(
             Verdict(rawValue: change.kind.rawValue) ?? .refused, change.subject, change.message, remedy: change.remedy,
             loss: change.loss.flatMap { loss in
-                StoreLoss.Kind(rawValue: loss.kind).map { StoreLoss($0, count: loss.count, examples: loss.examples) }
+                StoreLoss.Kind(rawValue: loss.kind.rawValue).map {
+                    StoreLoss($0, count: loss.count, examples: loss.examples)
+                }
             })
     }
 

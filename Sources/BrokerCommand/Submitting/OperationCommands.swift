@@ -197,7 +197,9 @@ struct ExpectationOptions: ParsableArguments {
     }
 }
 
-extension Job.LinkChange: ExpressibleByArgument {}
+extension Job.LinkChange: ExpressibleByArgument, WordArgument {
+    public static let known: [Self] = [.add, .replace, .remove]
+}
 
 struct DeleteCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

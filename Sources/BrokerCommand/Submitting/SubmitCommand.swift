@@ -462,7 +462,7 @@ struct ResumedJobs: Sendable {
         var name: String? = entity
         // A subentity has the identity of its parent.
         while let found = name.flatMap({ model.entities[$0] }) {
-            if !found.identity.isEmpty, found.identityOptional != true { return nil }
+            if !found.identity.isEmpty, found.isIdentityOptional != true { return nil }
             name = found.parent
         }
         return

@@ -171,7 +171,7 @@ struct JobPage {
             ("waited", timing.waited), ("merged", timing.merged), ("committed", timing.committed),
         ]
         var table = Table("Time in each stage", stages.map { "#\($0.0)" })
-        table.add(stages.map { "\(ShortText.time(microseconds: Int64($0.1 / .microseconds(1))))" })
+        table.add(stages.map { "\(ShortText.time($0.1))" })
         return table.html(none: "")
     }
 }

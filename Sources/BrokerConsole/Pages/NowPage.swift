@@ -34,11 +34,11 @@ struct NowPage {
             : forms.button("Pause merging", action: "/pause", isBad: true)
     }
 
-    private func time(_ microseconds: Int) -> String { ShortText.time(microseconds: Int64(microseconds)) }
+    private func time(_ time: Duration) -> String { ShortText.time(time) }
 
     private func facts(_ now: Statistics) -> HTML {
         let (rates, minute) = (points.last, now.lastMinute)
-        let total = minute.flatMap { $0.latencyMicroseconds.total.max == 0 ? nil : $0.latencyMicroseconds.total }
+        let total = minute.flatMap { $0.latencies.total.max == .zero ? nil : $0.latencies.total }
         let oldest = now.jobs.inFlight > 0 ? now.queues.oldestMilliseconds : nil
         let readers = (now.wal.readers ?? []).map(\.shown)
         let facts: [(name: HTML, value: String?, detail: String)] = [
@@ -100,7 +100,8 @@ struct NowPage {
         }
         return [
             chart("Jobs a second", \.jobs, ShortText.rate), chart("Records a second", \.records, ShortText.rate),
-            chart("Latency p99", \.p99) { time(Int($0)) }, chart("In flight", \.inFlight) { ShortText.count(Int($0)) },
+            chart("Latency p99", \.p99) { time(.microseconds($0)) },
+            chart("In flight", \.inFlight) { ShortText.count(Int($0)) },
             chart("WAL", \.wal) { ShortText.bytes(Int($0)) }, chart("Memory", \.memory) { ShortText.bytes(Int($0)) },
         ]
     }
@@ -112,15 +113,15 @@ struct NowPage {
     private func stages(_ now: Statistics) -> HTML {
         var table = Table(
             "Time in each stage", ["stage", "#p50, last minute", "#p99", "#p50, since the start", "#p99", "#max"])
-        let stages: [(String, (Statistics.Latencies) -> Statistics.Percentiles?)] = [
+        let stages: [(String, (Statistics.Latencies) -> Statistics.DurationPercentiles?)] = [
             ("queued", \.queued), ("staged", \.staged), ("journal", \.journalSynced), ("waited", \.waited),
             ("merged", \.merged),
             ("committed", \.committed), ("total", \.total),
         ]
-        let minute = now.lastMinute?.latencyMicroseconds
-        let isIdle = minute?.total.max == 0
+        let minute = now.lastMinute?.latencies
+        let isIdle = minute?.total.max == .zero
         for (name, stage) in stages {
-            guard let all = stage(now.latencyMicroseconds) else { continue }
+            guard let all = stage(now.latencies) else { continue }
             let last = isIdle ? nil : minute.flatMap(stage)
             table.add(
                 [

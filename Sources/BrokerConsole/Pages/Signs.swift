@@ -39,9 +39,9 @@ struct Signs {
     }
 
     private var slow: HTML? {
-        guard let total = now.lastMinute?.latencyMicroseconds.total, total.p99 > 5_000_000 else { return nil }
+        guard let total = now.lastMinute?.latencies.total, total.p99 > .seconds(5) else { return nil }
         return """
-            One job in a hundred takes \(ShortText.time(microseconds: Int64(total.p99))) or longer. <a href="/jobs">Jobs</a> shows in \
+            One job in a hundred takes \(ShortText.time(total.p99)) or longer. <a href="/jobs">Jobs</a> shows in \
             which stage.
             """
     }

@@ -68,7 +68,7 @@ extension Watcher.Point {
         inFlight = Double(statistics.jobs.inFlight)
         // No job takes no time.
         p99 = statistics.lastMinute.flatMap {
-            $0.latencyMicroseconds.total.max == 0 ? nil : Double($0.latencyMicroseconds.total.p99)
+            $0.latencies.total.max == .zero ? nil : $0.latencies.total.p99 / .microseconds(1)
         }
         wal = Double(statistics.wal.bytes)
         memory = statistics.memory.map { Double($0.residentBytes) }
