@@ -117,17 +117,38 @@ struct ModelSwiftCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "swift", abstract: "Writes Swift structs for the entities of a model.",
         discussion: """
-            The structs are Codable, in the form of the model's records, for RemoteBroker and BrokerEmbedded: \
+            The structs are `BrokerRecord`s for BrokerClient and BrokerEmbedded, in the form of the model's records: \
             broker model swift model.json > Sources/App/Model.swift
+
+            A relationship is the key of its object, or the keys of its objects. With --include it is the objects, as a fetch \
+            with that `include` returns them. A text or whole number with an `enum` in the model is one in Swift.
             """)
 
     @OptionGroup var arguments: ModelArguments
+
+    @Option(
+        name: .customLong("entity"), parsing: .singleValue,
+        help: .value(
+            "name", "An entity, which is written with those that its struct needs. May be repeated. Default: all."))
+    var entities: [String] = []
+
+    @Option(
+        name: .customLong("include"), parsing: .singleValue,
+        help: .value("path", "Relationships that are objects: Order.lines.product. May be repeated."))
+    var includes: [String] = []
 
     @Flag(name: .customLong("public"), help: "Declare them public.")
     var isPublic = false
 
     func run() async throws {
-        try arguments.write(SwiftSource(try arguments.readOrComplain(), isPublic: isPublic).text, as: "swift")
+        let model = try arguments.readOrComplain()
+        let source: SwiftSource
+        do throws(SwiftSource.Fault) {
+            source = try SwiftSource(model, entities: entities, includes: includes, isPublic: isPublic)
+        } catch {
+            throw CommandFailure(.failed, error.message)
+        }
+        try arguments.write(source.text, as: "swift")
     }
 }
 

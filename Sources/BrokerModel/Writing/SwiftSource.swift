@@ -1,20 +1,51 @@
-/// Swift structs for the entities of a model: `Codable` values in the form of the model's records, for the client libraries.
+internal import BrokerJSON
+
+/// Swift structs for the entities of a model: `BrokerRecord`s in the form of the model's records, for the client libraries.
 ///
 /// A to-one relationship is the key of its object, a to-many one the keys of its objects; both are optional, because a record need
-/// not have them, and a fetch gives to-many ones only where `include` names them.
+/// not have them, and a fetch gives to-many ones only where `include` names them. Owned objects, and those of the included
+/// relationships, are structs.
 package struct SwiftSource {
+    package struct Fault: Error {
+        package let message: String
+    }
+
     private let model: Model
     private let access: String
-    private var lines: [String] = []
+    /// By entity, the name of its struct.
+    private let names: [String]
+    /// By entity, the relationships that a fetch includes.
+    private var included: [Int: Set<Int>] = [:]
+    /// By entity, the text of its struct.
+    private var structs: [Int: [String]] = [:]
+    private var waiting: [Int] = []
     /// Those that the types of attributes are from.
-    private var modules: Set<String> = []
+    private var modules: Set<String> = ["Broker"]
     private var needsPaths = false
 
-    /// - Parameter isPublic: the declarations are `public`; else they have no access level.
-    package init(_ model: Model, isPublic: Bool) {
+    /// - Parameters:
+    ///   - entities: the names of those that get a struct, with others that these structs need; empty for all.
+    ///   - includes: paths such as `Order.lines.product`: the relationships whose values are objects instead of keys.
+    ///   - isPublic: the declarations are `public`; else they have no access level.
+    package init(
+        _ model: Model, entities: [String] = [], includes: [String] = [], isPublic: Bool
+    ) throws(Fault) {
         self.model = model
         access = isPublic ? "public " : ""
-        for entity in model.entities { write(entity) }
+        var taken = SwiftName.types
+        names = model.entities.map { SwiftName.type($0.name, "Record", among: &taken) }
+        for path in includes { try include(path) }
+        waiting = entities.isEmpty ? Array(model.entities.indices) : []
+        for name in entities { waiting.append(try index(ofEntity: name)) }
+        while let next = waiting.popLast() {
+            if structs[next] == nil { structs[next] = lines(of: next) }
+        }
+        if let index = structs.keys.sorted().first(where: containsItself) {
+            throw Fault(
+                message:
+                    "A \(names[index]) would contain a \(names[index]), over to-one relationships that are included. Leave "
+                    + "one of them out.")
+        }
     }
 
     package var text: String {
@@ -22,136 +53,251 @@ package struct SwiftSource {
             "// Made by `broker model swift` from a model. When the model changes, make the file again instead of editing it.",
             "// swift-format-ignore-file",
         ]
-        head += modules.sorted().map { "import \($0)" }
-        return (head + [""] + lines.dropLast() + (needsPaths ? [""] + Self.pathKey : [])).joined(separator: "\n")
+        head += modules.sorted().map { "\(access)import \($0)" }
+        let lines = structs.sorted { $0.key < $1.key }.flatMap { [""] + $0.value }
+        return (head + lines + (needsPaths ? [""] + Self.pathKey : [])).joined(separator: "\n")
+    }
+
+    // MARK: - Names that are given
+
+    private func index(ofEntity name: String) throws(Fault) -> Int {
+        if let index = model.index(ofEntity: name) { return index }
+        let near = NearMiss.ending(name, among: model.entities.map(\.name))
+        throw Fault(message: "The model has no entity \(name.quotedBriefly)\(near)")
+    }
+
+    private mutating func include(_ path: String) throws(Fault) {
+        let parts = path.split(separator: ".").map(String.init)
+        guard let first = parts.first, parts.count > 1 else {
+            throw Fault(
+                message:
+                    "\(path.quotedBriefly) is no path of relationships: it begins with an entity, as in Order.lines.")
+        }
+        var entity = try index(ofEntity: first)
+        for name in parts.dropFirst() {
+            guard let index = model.entities[entity].index(ofRelationship: name) else {
+                let near = NearMiss.ending(name, among: model.entities[entity].relationshipNames)
+                throw Fault(
+                    message: "\(model.entities[entity].name) has no relationship \(name.quotedBriefly)\(near)")
+            }
+            for other in model.entities.indices where other == entity || model.isKind(other, of: entity) {
+                included[other, default: []].insert(index)
+            }
+            entity = model.entities[entity].relationships[index].destination
+        }
+    }
+
+    private func hasObjects(_ entity: Int, _ relationship: Int) -> Bool {
+        model.entities[entity].relationships[relationship].isOwned || included[entity]?.contains(relationship) ?? false
+    }
+
+    /// An array may lead back to the struct that holds it, and an optional may not.
+    private func containsItself(_ entity: Int) -> Bool {
+        var found: Set<Int> = []
+        var next = [entity]
+        while let entity = next.popLast() {
+            for index in model.entities[entity].relationshipIndices where hasObjects(entity, index) {
+                let relationship = model.entities[entity].relationships[index]
+                if !relationship.isToMany, found.insert(relationship.destination).inserted {
+                    next.append(relationship.destination)
+                }
+            }
+        }
+        return found.contains(entity)
     }
 
     // MARK: - One entity
 
     private struct Member {
+        /// As a declaration has it.
         let name: String
         let type: String
         let isOptional: Bool
         let path: [String]
-        let comment: String?
+        let comments: [String]
 
         var declaredType: String { type + (isOptional ? "?" : "") }
+        var isAtItsName: Bool { path == [name.filter { $0 != "`" }] }
     }
 
-    private mutating func write(_ entity: Entity) {
-        let members =
-            entity.attributeIndices.map { member(entity, $0) }
-            + entity.relationshipIndices.map { member(of: entity.relationships[$0]) }
-        let name = SwiftName.type(entity.name)
-        lines.append("/// An object of the entity `\(entity.name)`.")
-        lines.append("\(access)struct \(name): Codable, Hashable, Sendable {")
-        lines.append("    \(access)static let entity = \(SwiftName.literal(entity.name))")
-        lines.append("")
-        for member in members {
-            if let comment = member.comment { lines.append("    /// \(comment)") }
-            lines.append("    \(access)var \(SwiftName.member(member.name)): \(member.declaredType)")
+    private mutating func lines(of index: Int) -> [String] {
+        let entity = model.entities[index]
+        let memberNames = memberNames(of: entity)
+        var members: [Member] = []
+        for (position, name) in zip(entity.attributeIndices, memberNames) {
+            members.append(member(name, index, attribute: position))
         }
-        if entity.identity.count > 1, !entity.isNamedByRowKey { writeKey(entity) }
-        writeInit(members)
-        let hasPaths = members.contains { $0.path.count > 1 }
-        if hasPaths { writeCoding(members) } else { writeKeys(members) }
-        lines += ["}", ""]
-        needsPaths = needsPaths || hasPaths
+        for (position, name) in zip(entity.relationshipIndices, memberNames.dropFirst(members.count)) {
+            members.append(member(name, index, relationship: position))
+        }
+        var lines = Self.comment(entity.description ?? "An object of the entity `\(entity.name)`.")
+        lines.append("\(access)struct \(names[index]): Codable, Hashable, BrokerRecord {")
+        lines.append("    \(access)static let entity = \(SwiftName.literal(entity.name))")
+        lines += body(of: members)
+        for position in entity.attributeIndices { lines += enumeration(index, position) }
+        if entity.identity.count > 1 {
+            let parts = entity.identity.map { position in
+                let place = entity.attributeIndices.firstIndex(of: position)!
+                let part = members[place]
+                return Member(name: part.name, type: part.type, isOptional: false, path: part.path, comments: [])
+            }
+            lines += ["", "    /// The key of an object, as a relationship has it: its identity."]
+            lines.append("    \(access)struct Key: Codable, Hashable, Sendable {")
+            lines += body(of: parts).dropFirst().map { $0.isEmpty ? "" : "    " + $0 } + ["    }"]
+        }
+        return lines + ["}"]
     }
 
-    private mutating func writeInit(_ members: [Member]) {
-        let parameters = members.map {
-            "        \(SwiftName.member($0.name)): \($0.declaredType)" + ($0.isOptional ? " = nil" : "")
+    private mutating func body(of members: [Member]) -> [String] {
+        var lines = [""]
+        for member in members {
+            lines += member.comments.flatMap(Self.comment).map { "    " + $0 }
+            lines.append("    \(access)var \(member.name): \(member.declaredType)")
         }
         lines += ["", "    \(access)init("]
-        lines += [parameters.joined(separator: ",\n")]
-        lines += ["    ) {"]
-        lines += members.map { "        self.\(SwiftName.member($0.name)) = \(SwiftName.member($0.name))" }
-        lines.append("    }")
-    }
-
-    private mutating func writeKeys(_ members: [Member]) {
-        guard members.contains(where: { $0.path != [$0.name] }) else { return }
-        lines += ["", "    private enum CodingKeys: String, CodingKey {"]
-        lines += members.map { member in
-            let name = SwiftName.member(member.name)
-            return "        case \(name)"
-                + (member.path == [member.name] ? "" : " = \(SwiftName.literal(member.path[0]))")
+        for (index, member) in members.enumerated() {
+            let ending = (member.isOptional ? " = nil" : "") + (index + 1 < members.count ? "," : "")
+            lines.append("        \(member.name): \(member.declaredType)\(ending)")
         }
-        lines.append("    }")
+        lines.append("    ) {")
+        lines += members.map { "        self.\($0.name) = \($0.name)" } + ["    }"]
+        if members.contains(where: { $0.path.count > 1 }) {
+            needsPaths = true
+            return lines + coding(members)
+        }
+        guard members.contains(where: { !$0.isAtItsName }) else { return lines }
+        lines += ["", "    private enum CodingKeys: String, CodingKey {"]
+        lines += members.map {
+            "        case \($0.name)" + ($0.isAtItsName ? "" : " = \(SwiftName.literal($0.path[0]))")
+        }
+        return lines + ["    }"]
     }
 
     /// For records with values in nested objects.
-    private mutating func writeCoding(_ members: [Member]) {
-        lines += ["", "    \(access)init(from decoder: any Decoder) throws {"]
+    private func coding(_ members: [Member]) -> [String] {
+        var lines = ["", "    \(access)init(from decoder: any Decoder) throws {"]
         lines.append("        let record = try RecordPath.Reader(decoder)")
         lines += members.map {
-            "        \(SwiftName.member($0.name)) = try record.\($0.isOptional ? "valueIfPresent" : "value")(at: \(Self.literal($0.path)))"
+            "        self.\($0.name) = try record.\($0.isOptional ? "valueIfPresent" : "value")(at: \(Self.literal($0.path)))"
         }
         lines += ["    }", "", "    \(access)func encode(to encoder: any Encoder) throws {"]
         lines.append("        var record = encoder.container(keyedBy: RecordPath.Key.self)")
         lines += members.map {
-            "        try RecordPath.write(\(SwiftName.member($0.name)), at: \(Self.literal($0.path))[...], into: &record)"
+            "        try RecordPath.write(self.\($0.name), at: \(Self.literal($0.path))[...], into: &record)"
         }
-        lines.append("    }")
+        return lines + ["    }"]
     }
 
-    private mutating func writeKey(_ entity: Entity) {
-        lines += [
-            "", "    /// The key of an object: its identity.", "    \(access)struct Key: Codable, Hashable, Sendable {",
-        ]
-        for index in entity.identity {
-            let attribute = entity.attributes[index]
-            lines.append("        \(access)var \(SwiftName.member(attribute.name)): \(type(of: attribute))")
+    private func enumeration(_ entity: Int, _ position: Int) -> [String] {
+        let attribute = model.entities[entity].attributes[position]
+        guard let values = Self.allowedValues(of: attribute) else { return [] }
+        let isText = attribute.type == .string
+        var lines = ["", "    /// The values that `\(attribute.name)` may have."]
+        let type = attribute.type.traits.swift.name
+        lines.append("    \(access)enum \(enumName(entity, position)): \(type), Codable, Hashable, Sendable {")
+        var taken = SwiftName.cases
+        lines += values.map {
+            "        case \(SwiftName.enumCase($0, among: &taken)) = \(isText ? SwiftName.literal($0) : $0)"
         }
-        let parameters = entity.identity.map {
-            "\(SwiftName.member(entity.attributes[$0].name)): \(type(of: entity.attributes[$0]))"
-        }
-        lines += ["", "        \(access)init(\(parameters.joined(separator: ", "))) {"]
-        lines += entity.identity.map {
-            let name = SwiftName.member(entity.attributes[$0].name)
-            return "            self.\(name) = \(name)"
-        }
-        lines += ["        }", "    }"]
+        return lines + ["    }"]
+    }
+
+    private static func comment(_ text: String) -> [String] {
+        text.split(whereSeparator: \.isNewline).map { "/// \($0)" }
     }
 
     // MARK: - Members
 
-    private mutating func member(_ entity: Entity, _ index: Int) -> Member {
+    /// Of its attributes, then of its relationships.
+    private func memberNames(of entity: Entity) -> [String] {
+        var taken = SwiftName.members
+        return (entity.attributeNames + entity.relationshipNames).map { SwiftName.member($0, among: &taken) }
+    }
+
+    private mutating func member(_ name: String, _ entityIndex: Int, attribute index: Int) -> Member {
+        let entity = model.entities[entityIndex]
         let attribute = entity.attributes[index]
         let isKey = entity.identity.contains(index) && !entity.isIdentityOptional
         // Where only the record around brings the value, the record itself does not have it.
         let isInRecord = attribute.holderValue == nil || !attribute.recordPaths.isEmpty
+        var comments = attribute.description.map { [$0] } ?? []
+        if attribute.type == .calendarDate { comments.append("A day: `2011-12-22`.") }
+        if attribute.isExtra { comments.append("Keys that the model does not name, and values that do not fit.") }
         return Member(
-            name: attribute.name, type: type(of: attribute), isOptional: !isInRecord || attribute.isOptional && !isKey,
-            path: attribute.recordPaths.first ?? [attribute.name], comment: nil)
+            name: name, type: type(of: index, entityIndex),
+            isOptional: !isInRecord || attribute.isOptional && !isKey,
+            path: attribute.recordPaths.first ?? [attribute.name], comments: comments)
     }
 
-    private mutating func member(of relationship: Relationship) -> Member {
-        let destination = model.entities[relationship.destination]
-        let type = relationship.isOwned ? SwiftName.type(destination.name) : keyType(of: destination)
+    private mutating func member(_ name: String, _ entity: Int, relationship index: Int) -> Member {
+        let relationship = model.entities[entity].relationships[index]
+        let destination = relationship.destination
+        let hasObjects = hasObjects(entity, index)
+        if hasObjects { waiting.append(destination) }
+        let type = hasObjects ? names[destination] : keyType(of: destination)
+        let owned = relationship.isOwned ? "owned " : ""
         let what =
-            switch (relationship.isOwned, relationship.isToMany) {
-            case (true, true): "The owned objects"
-            case (true, false): "The owned object"
+            switch (hasObjects, relationship.isToMany) {
+            case (true, true): "The \(owned)objects"
+            case (true, false): "The \(owned)object"
             case (false, true): "The keys of objects"
             case (false, false): "The key of an object"
             }
         return Member(
-            name: relationship.name, type: relationship.isToMany ? "[\(type)]" : type, isOptional: true,
+            name: name, type: relationship.isToMany ? "[\(type)]" : type, isOptional: true,
             path: relationship.keyPaths.first ?? [relationship.name],
-            comment: "\(what) of the entity `\(destination.name)`.")
+            comments: (relationship.description.map { [$0] } ?? []) + [
+                "\(what) of the entity `\(model.entities[destination].name)`."
+            ])
     }
 
-    private mutating func keyType(of entity: Entity) -> String {
-        if entity.isNamedByRowKey { return "Int64" }
-        if let single = entity.singleIdentity { return type(of: single) }
-        return "\(SwiftName.type(entity.name)).Key"
+    private mutating func keyType(of index: Int) -> String {
+        let entity = model.entities[index]
+        guard let first = entity.identity.first else { return "Int64" }
+        if entity.identity.count == 1, Self.allowedValues(of: entity.attributes[first]) == nil {
+            return type(of: first, index)
+        }
+        waiting.append(index)
+        return "\(names[index]).\(entity.identity.count == 1 ? enumName(index, first) : "Key")"
     }
 
-    private mutating func type(of attribute: Attribute) -> String {
+    private mutating func type(of index: Int, _ entity: Int) -> String {
+        let attribute = model.entities[entity].attributes[index]
+        guard Self.allowedValues(of: attribute) == nil else { return enumName(entity, index) }
         let (name, module) = attribute.type.traits.swift
         if let module { modules.insert(module) }
+        return name
+    }
+
+    /// The values of an attribute that allows a few texts or whole numbers, each once; nil for any other.
+    private static func allowedValues(of attribute: Attribute) -> [String]? {
+        let fragments = attribute.constraints.allowed
+        guard attribute.type == .string || attribute.type.isInteger, attribute.transforms.isEmpty, !fragments.isEmpty
+        else {
+            return nil
+        }
+        var values: [String] = []
+        for fragment in fragments {
+            guard let document = try? JSONDocument(parsing: JSONText(copying: Array(fragment.text.utf8))) else {
+                return nil
+            }
+            let text = document.root.string ?? fragment.text
+            guard let value = attribute.type == .string ? text : Int64(text).map(String.init) else { return nil }
+            if !values.contains(where: value.hasSameBytes) { values.append(value) }
+        }
+        return values
+    }
+
+    private func enumName(_ entity: Int, _ position: Int) -> String {
+        var taken = SwiftName.types.union(names).union(memberNames(of: model.entities[entity])).union([
+            "CodingKeys", "Key",
+        ])
+        var name = ""
+        for index in model.entities[entity].attributeIndices
+        where index == position || Self.allowedValues(of: model.entities[entity].attributes[index]) != nil {
+            name = SwiftName.type(model.entities[entity].attributes[index].name, "Value", among: &taken)
+            if index == position { break }
+        }
         return name
     }
 
@@ -212,36 +358,67 @@ package struct SwiftSource {
     ]
 }
 
-/// Names of a model as Swift writes them.
+/// Names of a model as Swift writes them. Each function takes care that no two are the same.
 enum SwiftName {
     private static let keywords = words(
         """
-        as associatedtype break case catch class continue default defer deinit do else enum extension \
-        fallthrough false fileprivate for func guard if import in init inout internal is let nil operator \
-        package precedencegroup private protocol public repeat rethrows return self Self static struct \
+        Any as associatedtype break case catch class continue default defer deinit do else enum extension \
+        fallthrough false fileprivate for func guard if import in inout internal is let nil operator \
+        package precedencegroup private protocol public repeat rethrows return static struct \
         subscript super switch throw throws true try typealias var where while
         """)
 
     /// Names that a struct cannot have without a conflict with what the file uses.
-    private static let taken = words(
-        """
-        Array Bool CodingKey Data Date Decimal Decoder Double Encoder Float Int16 Int32 Int64 Optional Protocol \
-        RawJSON RecordPath Self Set String Type URL UUID
-        """)
+    static let types = keywords.union(
+        words(
+            """
+            Array Bool BrokerRecord Codable CodingKey Data Date Decimal Decoder Double Encoder Float Hashable Int16 Int32 Int64 \
+            Optional Protocol RawJSON RecordPath Self Sendable Set String Type URL UUID init self
+            """))
+
+    static let members = words("CodingKeys Key Protocol Self Type _ hashValue init self")
+
+    /// `none` and `some` would be taken for those of an optional.
+    static let cases = words("_ hashValue init none rawValue self some")
 
     private static func words(_ list: String) -> Set<String> { Set(list.split(separator: " ").map(String.init)) }
 
-    static func type(_ name: String) -> String {
-        var type = identifier(name)
-        if taken.contains(type) || keywords.contains(type) { type += "Record" }
-        return type
+    private static func unique(_ name: String, _ suffix: String, among taken: inout Set<String>) -> String {
+        var name = name
+        while !taken.insert(name).inserted { name += suffix }
+        return name
+    }
+
+    static func type(_ name: String, _ suffix: String, among taken: inout Set<String>) -> String {
+        let name = identifier(name)
+        return unique(name.prefix(1).uppercased() + name.dropFirst(), suffix, among: &taken)
     }
 
     /// As a declaration or a parameter has it.
-    static func member(_ name: String) -> String {
-        let name = identifier(name)
-        return keywords.contains(name) ? "`\(name)`" : name
+    static func member(_ name: String, among taken: inout Set<String>) -> String {
+        escaped(unique(identifier(name), "_", among: &taken))
     }
+
+    /// `inProgress` for `in-progress`, `new` for `NEW`, `minus1` for `-1`.
+    static func enumCase(_ value: String, among taken: inout Set<String>) -> String {
+        let isNegative = Int64(value).map { $0 < 0 } ?? false
+        let words = value.split { !$0.isLetter && !$0.isNumber }
+        var name = words.dropFirst().reduce(words.first.map(lowercasedFirst) ?? "") {
+            $0 + $1.prefix(1).uppercased() + $1.dropFirst()
+        }
+        if isNegative { name = "minus" + name }
+        if name.isEmpty { name = value.isEmpty ? "empty" : "other" }
+        return escaped(unique(identifier(name), "_", among: &taken))
+    }
+
+    /// The capitals that it begins with are small, up to the one that begins the next word: `httpError` for `HTTPError`.
+    private static func lowercasedFirst(_ word: Substring) -> String {
+        let capitals = word.prefix { $0.isUppercase }.count
+        let count = capitals > 1 && word.dropFirst(capitals).first?.isLowercase ?? false ? capitals - 1 : capitals
+        return word.prefix(count).lowercased() + word.dropFirst(count)
+    }
+
+    private static func escaped(_ name: String) -> String { keywords.contains(name) ? "`\(name)`" : name }
 
     /// Letters, digits and underscores; names of models have no others but those of Unicode.
     private static func identifier(_ name: String) -> String {
