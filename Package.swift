@@ -3,9 +3,7 @@ import PackageDescription
 
 /// Every target of ours: Swift 6 language mode, and a warning is an error.
 let strict: [SwiftSetting] = [
-    .swiftLanguageMode(.v6),
-    .treatAllWarnings(as: .error),
-    .enableUpcomingFeature("ExistentialAny"),
+    .swiftLanguageMode(.v6), .treatAllWarnings(as: .error), .enableUpcomingFeature("ExistentialAny"),
     .enableUpcomingFeature("InternalImportsByDefault"),
 ]
 
@@ -91,8 +89,7 @@ let targets: [Target] = [
     library("BrokerWire", "Broker BrokerJSON CLZ4"),
     library("BrokerStaging", "BrokerFastJSON BrokerJSON BrokerModel CRE2"),
     library("BrokerSQLite", "CGlibc CSQLite"),
-    library(
-        "BrokerModelSources", "BrokerFastJSON BrokerJSON BrokerModel BrokerSQLite BrokerStaging BrokerXML"),
+    library("BrokerModelSources", "BrokerFastJSON BrokerJSON BrokerModel BrokerSQLite BrokerStaging BrokerXML"),
     library("BrokerSchema", "BrokerJSON BrokerModel BrokerSQLite"),
     library("BrokerStore", "BrokerJSON BrokerModel BrokerSchema BrokerSQLite BrokerStaging CSQLite HeapModule"),
     library("BrokerJournal", "CZlib"),
@@ -147,6 +144,15 @@ let targets: [Target] = [
         "Broker BrokerClient BrokerCommandLine BrokerConsole BrokerCoordinator BrokerFastJSON BrokerInput BrokerJSON "
             + "BrokerModel BrokerModelSources BrokerPages BrokerReplication BrokerSchema BrokerServer BrokerSQLite "
             + "BrokerStaging BrokerStore BrokerWire ArgumentParser Logging"),
+    // The structs of `broker model swift` for a package that depends on this one.
+    program("brokerrecords", "BrokerJSON BrokerModel"),
+    .plugin(
+        name: "GenerateBrokerRecords",
+        capability: .command(
+            intent: .custom(
+                verb: "generate-broker-records", description: "Writes structs for the entities of a model."),
+            permissions: [.writeToPackageDirectory(reason: "The structs are written to a file of the package.")]),
+        dependencies: ["brokerrecords"], path: "Sources/GenerateBrokerRecords"),
     // Load generation, measurements, and the same work without Broker.
     program(
         "brokerload",
@@ -225,13 +231,12 @@ let package = Package(
         ? []
         : ["Broker", "BrokerClient", "BrokerEmbedded"].map { .library(name: $0, targets: [$0]) }
             + [("brokerd", "brokerd"), ("broker", "BrokerCommand"), ("brokerload", "brokerload")]
-            .map { .executable(name: $0, targets: [$1]) },
+            .map { .executable(name: $0, targets: [$1]) }
+            + [.plugin(name: "GenerateBrokerRecords", targets: ["GenerateBrokerRecords"])],
     traits: [
         .trait(name: "Client", description: "The client, for BrokerClient, with swift-nio."),
         .trait(name: "Embedding", description: "The coordinator, for BrokerEmbedded, with the packages that it needs."),
-        .trait(
-            name: "ServiceLifecycle",
-            description: "The brokers are services of swift-service-lifecycle, with a graceful shutdown."),
+        .trait(name: "ServiceLifecycle", description: "The brokers are services of swift-service-lifecycle."),
         // It includes the others without enabling them: SwiftPM passes the enabled traits to the compiler in an order that differs
         // from plan to plan (swift-package-manager#10525), and with two or more everything is compiled again.
         .trait(name: "Programs", description: "All of it: the libraries, the server and the commands."),
