@@ -36,7 +36,7 @@ struct JobApplication {
     private let model: RandomModel
     private let before: ObjectGraph
     private let skips: Bool
-    private(set) var graph: ObjectGraph
+    var graph: ObjectGraph
     private(set) var rejections: [Fault] = []
     private var named: Set<Node> = []
     /// The names of the newest `sync`: identities, which may get an object later, and the objects of its records.
@@ -67,17 +67,27 @@ struct JobApplication {
 
     // MARK: - Operations
 
+    /// The job names the object.
+    mutating func note(_ node: Node) { named.insert(node) }
+
     private mutating func apply(_ operation: JobReading.Operation) throws(Fault) {
         switch operation.action {
         case .process(let elements), .sync(let elements, _):
             (syncNames, syncObjects) = ([], [])
             for element in elements { _ = try take(element) }
         case .change(let key, let fault, let element):
+            if !operation.changes.isEmpty {
+                guard let node = try object(operation.entity, key) else { throw fault }
+                try adjust(node, operation, fault)
+            }
+            guard let element else { return }
             guard let node = try object(operation.entity, key, mayBecome: true) else { return try reject(fault) }
             _ = try take(element, target: (node, fault))
         case .relate(let key, let fault, let value):
             guard let node = try object(operation.entity, key) else { return try reject(fault) }
             named.insert(node)
+            if graph.hasLinkTable(value.relationship) { speakers.insert(node) }
+            guard operation.links != .remove else { return remove(value, of: node) }
             try apply(value, of: node, fault)
         case .delete(let keys):
             var nodes: Set<Node> = []
@@ -215,6 +225,7 @@ struct JobApplication {
             node = known
             let own = graph.objects[node]!.entity
             turn(node, into: entity)
+            if lacks(node, record, since: own) { throw fault("missingValue") }
             if let key, graph.nodes[key] != node {
                 guard graph.nodes[key] == nil else {
                     var taken = target!.fault.with(code: "constraintViolation")
@@ -269,7 +280,7 @@ struct JobApplication {
     // MARK: - Unique values
 
     /// "Under `skip` a record that brings a value which another object has at that moment is skipped."
-    private mutating func bring(_ values: Set<ObjectGraph.UniqueValue>, _ node: Node, _ fault: Fault) throws(Fault) {
+    mutating func bring(_ values: Set<ObjectGraph.UniqueValue>, _ node: Node, _ fault: Fault) throws(Fault) {
         let fault = Fault(
             code: "constraintViolation", path: fault.path, offset: fault.offset, entity: graph.objects[node]!.entity)
         if skips, values.contains(where: { graph.isTaken($0, from: node) }) { throw fault }
@@ -502,7 +513,7 @@ extension JobReading.Fault {
 /// "Every record of the job is read and converted alone. A fault here is one of the record itself."
 struct JobReading {
     struct Fault: Error {
-        let code: String
+        var code: String
         let path: String
         let offset: Int
         var entity = ""
@@ -539,7 +550,7 @@ struct JobReading {
 
     enum Action {
         case process([Element])
-        case change(key: String, at: Fault, Element)
+        case change(key: String, at: Fault, Element?)
         case relate(key: String, at: Fault, Value)
         case sync([Element], RandomJob.Condition?)
         case delete(keys: [String])
@@ -551,6 +562,8 @@ struct JobReading {
         let action: Action
         let path: String
         let expectation: RandomJob.Expectation?
+        let changes: [RandomJob.Change]
+        let links: RandomJob.Links?
         /// One step with the one before.
         var joinsStep: Bool { isMerging && expectation == nil }
         /// One step with others.
@@ -581,7 +594,7 @@ struct JobReading {
             operations.append(
                 Operation(
                     entity: operation.entity, action: read(operation, tree, "/\(number)"), path: "/\(number)",
-                    expectation: operation.expectation))
+                    expectation: operation.expectation, changes: operation.changes, links: operation.links))
         }
     }
 
@@ -595,13 +608,19 @@ struct JobReading {
             return .sync(records(tree["json"]!, operation.entity, "\(path)/json"), condition)
         case .change(let key, _):
             let entity = model.entity(operation.entity)
-            let record = record(
-                tree["json"]!, entity.name, "\(path)/json", isTarget: true, target: identity(key, entity))
+            let record = tree["json"].map {
+                self.record($0, entity.name, "\(path)/json", isTarget: true, target: identity(key, entity))
+            }
             return .change(key: key, at: object, record)
         case .relate(let key, let name, _):
             let entity = model.entity(operation.entity)
             let owner = Owner(entity, identity(key, entity))
-            let value = value(tree["json"]!, entity.relationship(name), "\(path)/json", owner)
+            var relationship = entity.relationship(name)
+            if let links = operation.links { relationship.replaces = links == .replace }
+            let value =
+                operation.links == .remove
+                ? removed(tree["json"]!, relationship, "\(path)/json")
+                : value(tree["json"]!, relationship, "\(path)/json", owner)
             return .relate(key: key, at: object, value)
         case .delete(let keys): return .delete(keys: keys)
         case .deleteMatching(let condition): return .deleteMatching(condition)
@@ -663,7 +682,7 @@ struct JobReading {
         return .record(record)
     }
 
-    private mutating func note(_ fault: Fault) -> Fault {
+    mutating func note(_ fault: Fault) -> Fault {
         faults.append(fault)
         return fault
     }

@@ -47,7 +47,6 @@ struct RandomCase {
     }
 
     /// The model and the jobs, and with them all that is needed to see the difference.
-    /// The model and the jobs, and with them all that is needed to see the difference.
     var description: String {
         "model:\n\(model.json)\njobs:\n"
             + jobs.map { "\($0.skips ? "skip" : "fail")  \($0.tree.text)" }.joined(separator: "\n")
@@ -261,7 +260,7 @@ extension RandomJob.Action {
     fileprivate func without(part: inout Int) -> Self? {
         switch self {
         case .process(let json): json.without(part: &part).map { .process($0) }
-        case .change(let key, let json): json.without(part: &part).map { .change(key: key, $0) }
+        case .change(let key, let json): json?.without(part: &part).map { .change(key: key, $0) }
         case .relate(let key, let name, let json):
             json.without(part: &part).map { .relate(key: key, relationship: name, $0) }
         case .sync(let json, let condition): json.without(part: &part).map { .sync($0, condition) }

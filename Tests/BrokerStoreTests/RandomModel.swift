@@ -510,18 +510,19 @@ enum SampleLimit {
 /// A job over a small space of identities.
 struct RandomJob {
     struct Condition {
+        var attribute = "id"
         let maximum: Int
-        var text: String { "id <= \(maximum)" }
+        var text: String { "\(attribute) <= \(maximum)" }
 
         func isMet(_ values: [String: String]) -> Bool {
-            values["id"].flatMap { Int($0) }.map { $0 <= maximum } ?? false
+            values[attribute].flatMap { Int($0) }.map { $0 <= maximum } ?? false
         }
     }
 
     enum Action {
         case process(Tree)
-        /// The object's key as JSON.
-        case change(key: String, Tree)
+        /// The object's key as JSON, and the record, if there is one beside the changes.
+        case change(key: String, Tree?)
         case relate(key: String, relationship: String, Tree)
         case sync(Tree, Condition?)
         case delete(keys: [String])
@@ -547,18 +548,24 @@ struct RandomJob {
         var entity: String
         var action: Action
         var expectation: Expectation?
+        var changes: [Change] = []
+        var links: Links?
 
         var tree: Tree {
             var members = [("entity", Tree.literal("\"\(entity)\""))]
             if let expectation { members.append(("expect", expectation.tree)) }
             switch action {
             case .process(let json): members.append(("json", json))
-            case .change(let key, let json): members += [("object", .literal(key)), ("json", json)]
+            case .change(let key, let json):
+                members.append(("object", .literal(key)))
+                members += RandomJob.members(changes)
+                if let json { members.append(("json", json)) }
             case .relate(let key, let relationship, let json):
                 members += [
                     ("op", .literal("\"relate\"")), ("object", .literal(key)),
                     ("relationship", .literal("\"\(relationship)\"")), ("json", json),
                 ]
+                if let links { members.append(("links", .literal("\"\(links.rawValue)\""))) }
             case .sync(let json, let condition):
                 members += [("op", .literal("\"sync\"")), ("json", json)]
                 if let condition { members.append(("where", .literal("\"\(condition.text)\""))) }
@@ -606,21 +613,27 @@ struct RandomJobs {
     mutating func job() -> RandomJob {
         roomForRecords = Int.random(in: 1...10, using: &generator)
         let skips = !generator.chance(3)
-        let operations = (0..<Int.random(in: 1...3, using: &generator)).map { _ in operation(mayExpect: !skips) }
+        let operations = (0..<Int.random(in: 1...3, using: &generator)).map { _ in operation(isAtomic: !skips) }
         return RandomJob(operations: operations, skips: skips)
     }
 
-    private mutating func operation(mayExpect: Bool) -> RandomJob.Operation {
+    /// - Parameter isAtomic: the job skips no record, so operations may depend on their objects.
+    private mutating func operation(isAtomic: Bool) -> RandomJob.Operation {
         let name = model.entities.filter { !$0.isOwned }.randomElement(using: &generator)!.name
-        var operation = RandomJob.Operation(entity: name, action: action(model.entity(name)))
-        if mayExpect, operation.action.namesOneObject, generator.chance(2) {
-            operation.expectation = expectation(model.entity(name))
-        }
+        let entity = model.entity(name)
+        var operation = RandomJob.Operation(entity: name, action: action(entity))
+        guard isAtomic else { return operation }
+        depend(&operation, entity)
+        if operation.action.namesOneObject, generator.chance(2) { operation.expectation = expectation(entity) }
         return operation
     }
 
     private mutating func expectation(_ entity: RandomModel.Entity) -> RandomJob.Expectation {
-        if let condition = condition(entity), generator.chance(2) { return .matching(condition) }
+        let numbers = entity.attributes.filter { [.integer16, .integer64].contains($0.type) && $0.name != "mark" }
+        if let attribute = numbers.randomElement(using: &generator), generator.chance(2) {
+            return .matching(
+                RandomJob.Condition(attribute: attribute.name, maximum: Int.random(in: 1...4, using: &generator)))
+        }
         return generator.chance(3) ? .absent : .present
     }
 
@@ -633,8 +646,8 @@ struct RandomJobs {
         let hasKeys = entity.isNamedByRowKey || entity.identity.count == 1
         let condition = condition(entity)
         switch Int.random(in: 0..<12, using: &generator) {
-        case 0 where hasKeys: return .change(key: key(entity), record(entity, depth: 3))
-        case 1 where hasKeys:
+        case 0 where hasKeys, 5 where hasKeys: return .change(key: key(entity), record(entity, depth: 3))
+        case 1 where hasKeys, 6 where hasKeys:
             guard let relationship = entity.relationships.filter({ !$0.isOfOwner }).randomElement(using: &generator)
             else { break }
             return .relate(key: key(entity), relationship: relationship.name, value(relationship, depth: 2))

@@ -251,11 +251,18 @@ final class TestStore {
         }
         switch operation["op"]?.string ?? "process" {
         case "process":
-            return (.merge, staging("json", operation["object"].map { .change(object: $0) } ?? .process))
+            guard let object = operation["object"] else { return (.merge, staging("json", .process)) }
+            let (increment, append) = (operation["increment"], operation["append"])
+            guard increment != nil || append != nil else { return (.merge, staging("json", .change(object: object))) }
+            let hasRecord = operation["json"] != nil
+            let adjustment = JobAdjustment(increment: increment, append: append, hasRecord: hasRecord)
+            return (.merge, staging(hasRecord ? "json" : "object", .adjust(object: object, adjustment)))
         case "relate":
             let name = operation["relationship"]!.string!
             let relationship = plan.model.entities[entity].relationships.firstIndex { $0.name == name }!
-            return (.merge, staging("json", .relate(object: operation["object"]!, relationship: relationship)))
+            var related = staging("json", .relate(object: operation["object"]!, relationship: relationship))
+            related.links = operation["links"]?.string.flatMap(LinkChange.init)
+            return (.merge, related)
         case "sync":
             let part = operation["part"].map {
                 let definition = Array((operation["where"]?.string ?? "").utf8)

@@ -93,7 +93,8 @@ extension Interpreter {
             }
             if let lacking {
                 throw .invalid(
-                    MissingObject.lacks(lacking, plan.entities[entity], .becoming(before.name)), offset: nil)
+                    MissingObject.lacks(lacking, plan.entities[entity], .becoming(before.name)),
+                    offset: record.isTarget ? record.offset : nil)
             }
         }
         var object = object

@@ -66,7 +66,8 @@ final class UniqueValues {
                 guard let holder = try holder(of: list, entity, cells, object) else { continue }
                 guard list != model.identity else {
                     // An operation that gives its object another identity is at fault itself.
-                    throw ApplyingFault.invalid(Self.taken(model), offset: object == nil ? offset : nil)
+                    let own = object.map { merger.plan.model.entities[$0.entity] }
+                    throw ApplyingFault.invalid(Self.taken(own ?? model), offset: object == nil ? offset : nil)
                 }
                 let table = merger.plan.model.topmost(of: entity)
                 let fault = Self.taken(list, model)
