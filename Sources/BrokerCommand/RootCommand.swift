@@ -16,7 +16,8 @@ struct RootCommand: AsyncParsableCommand {
             """,
         version: BrokerVersion.text,
         subcommands: [
-            SubmitCommand.self, LoadCommand.self, RelateCommand.self, SyncCommand.self, DeleteCommand.self,
+            SubmitCommand.self, LoadCommand.self, RelateCommand.self, AdjustCommand.self, SyncCommand.self,
+            DeleteCommand.self,
             FetchCommand.self, QueryCommand.self, UndoCommand.self, WatchCommand.self, AwaitCommand.self,
             CancelCommand.self,
             EntitiesCommand.self,
