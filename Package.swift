@@ -237,10 +237,9 @@ let package = Package(
         .trait(name: "Client", description: "The client, for BrokerClient, with swift-nio."),
         .trait(name: "Embedding", description: "The coordinator, for BrokerEmbedded, with the packages that it needs."),
         .trait(name: "ServiceLifecycle", description: "The brokers are services of swift-service-lifecycle."),
-        // It includes the others without enabling them: SwiftPM passes the enabled traits to the compiler in an order that differs
-        // from plan to plan (swift-package-manager#10525), and with two or more everything is compiled again.
+        // The last two include others without enabling them: SwiftPM passes the enabled traits to the compiler in an order that
+        // differs from plan to plan (swift-package-manager#10525), and with two or more everything is compiled again.
         .trait(name: "Programs", description: "All of it: the libraries, the server and the commands."),
-        // It includes Programs, for the same reason.
         .trait(name: "Replication", description: "All, with a log that several servers share over NATS JetStream."),
         .default(enabledTraits: ["Programs"]),
     ],

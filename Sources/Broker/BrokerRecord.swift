@@ -18,7 +18,7 @@
 /// ```
 ///
 /// ``BrokerService/check(_:timeout:)`` says where such a type and the model differ.
-public protocol BrokerRecord {
+public protocol BrokerRecord: Sendable {
     /// The name of the entity in the model.
     static var entity: String { get }
     /// The names that the type's coding keys are: by default ``Query/Names/payload``, the `key` of each attribute. With

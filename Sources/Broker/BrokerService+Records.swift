@@ -52,7 +52,7 @@ extension BrokerService {
     ///   - offset: objects to skip.
     ///   - limit: objects at most; nil for all.
     ///   - timeout: the maximum time of each `next()` that waits for an answer.
-    public func objects<Record: BrokerRecord & Decodable & Sendable>(
+    public func objects<Record: BrokerRecord & Decodable>(
         _ type: Record.Type = Record.self, where predicate: BrokerPredicate? = nil, sort: Query.SortKeys = [],
         include: [String] = [], offset: Int = 0, limit: Int? = nil, timeout: Duration? = nil
     ) -> FetchedValues<Record> {

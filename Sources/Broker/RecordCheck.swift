@@ -1,5 +1,10 @@
 internal import BrokerJSON
+
+#if canImport(FoundationEssentials)
 internal import FoundationEssentials
+#else
+internal import Foundation
+#endif
 
 extension BrokerService {
     /// Compares types with the model in force, so that a program fails at its start and not at its first record.
@@ -80,10 +85,10 @@ private final class RecordCheck {
     /// Those of the identity are required.
     private func attributes(of entity: String) -> [String: ModelDescription.Attribute] {
         let line = line(of: entity)
-        let identity = line.contains { $0.identityOptional == true } ? [] : line.flatMap(\.identity)
+        let identity = line.contains { $0.isIdentityOptional == true } ? [] : line.flatMap(\.identity)
         var attributes: [String: ModelDescription.Attribute] = [:]
         for entity in line { attributes.merge(entity.attributes) { own, _ in own } }
-        for name in identity { attributes[name]?.optional = false }
+        for name in identity { attributes[name]?.isOptional = false }
         return attributes
     }
 
@@ -97,7 +102,7 @@ private final class RecordCheck {
                 for path in paths(name, relationship.key) { members.add(.relationship(relationship), at: path[...]) }
             }
             if names == .payload { for path in entity.ignore.paths { members.add(.anything, at: path[...]) } }
-            if entity.extra == true { members["_extra"] = .anything }
+            if entity.keepsExtraValues == true { members["_extra"] = .anything }
         }
         return members
     }
@@ -111,7 +116,7 @@ private final class RecordCheck {
     private func noteMissing(of type: Any.Type) {
         for (name, attribute) in attributes(of: entity).sorted(by: { $0.key < $1.key }) {
             let keys = paths(name, attribute.key).compactMap(\.first)
-            guard attribute.optional == false, attribute.default == nil, !keys.isEmpty, askedKeys.isDisjoint(with: keys)
+            guard attribute.isOptional == false, attribute.default == nil, !keys.isEmpty, askedKeys.isDisjoint(with: keys)
             else { continue }
             differences.append(
                 "\(type): \(entity) requires the attribute \(name), and the type has no property with the key \"\(keys[0])\"."
@@ -150,7 +155,7 @@ private final class RecordCheck {
     private func value<Value: Decodable>(
         _ type: Value.Type, _ name: String, _ attribute: ModelDescription.Attribute, _ subject: String, takesNull: Bool
     ) throws -> Value {
-        if !takesNull, attribute.optional != false {
+        if !takesNull, attribute.isOptional != false {
             differences.append(
                 "\(subject): the attribute \(name) may be null, which \(type) does not decode. Make the property optional, or the "
                     + "attribute required (\"optional\": false).")
@@ -182,7 +187,7 @@ private final class RecordCheck {
         } catch {
             switch place {
             case .relationship(let relationship, let subject, _):
-                let form = relationship.toMany == true ? "objects or keys" : "an object or its key"
+                let form = relationship.isToMany == true ? "objects or keys" : "an object or its key"
                 differences.append(
                     "\(subject): the relationship has \(form) of \(relationship.entity), which \(type) does not decode."
                 )
@@ -224,7 +229,7 @@ private final class RecordCheck {
         switch place {
         case .members(let members, let subject): return (members, subject)
         case .relationship(let relationship, let subject, let isElement):
-            guard isElement == (relationship.toMany == true) else { throw Stop.mismatch([String: Any].self) }
+            guard isElement == (relationship.isToMany == true) else { throw Stop.mismatch([String: Any].self) }
             return (members(of: relationship.entity), subject)
         case .anything: return nil
         }
@@ -244,7 +249,7 @@ private final class RecordCheck {
             return value
         case .relationship(let relationship, _, let isElement):
             let line = line(of: relationship.entity)
-            guard isElement == (relationship.toMany == true),
+            guard isElement == (relationship.isToMany == true),
                 let names = line.map(\.identity).first(where: { !$0.isEmpty }),
                 names.count == 1, let attribute = line.compactMap({ $0.attributes[names[0]] }).first
             else { throw Stop.mismatch(type) }
@@ -325,7 +330,7 @@ private struct SampleDecoder: Decoder {
 
     func unkeyedContainer() throws -> any UnkeyedDecodingContainer {
         switch place {
-        case .relationship(let relationship, let subject, false) where relationship.toMany == true:
+        case .relationship(let relationship, let subject, false) where relationship.isToMany == true:
             let element = RecordCheck.Place.relationship(relationship, subject: subject, isElement: true)
             return SampleElements(decoder: SampleDecoder(check, element), count: 1)
         case .anything: return SampleElements(decoder: self, count: 0)

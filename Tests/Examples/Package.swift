@@ -25,6 +25,14 @@ let package = Package(
             ], exclude: ["README.md"],
             swiftSettings: strict),
         .executableTarget(
+            name: "Service",
+            dependencies: [
+                .product(name: "BrokerClient", package: "broker"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            ],
+            swiftSettings: strict),
+        .executableTarget(
             name: "BatchImporter",
             dependencies: [
                 .product(name: "Broker", package: "broker"),

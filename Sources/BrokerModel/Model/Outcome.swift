@@ -276,7 +276,7 @@ extension Warning {
 /// The codes of frames and connections are defined in the wire; these are the codes of the coordinator and below.
 package enum FaultCode: String, Sendable, CaseIterable {
     case idConflict, conflict, busy, draining, cancelled, malformedJSON, unsupportedMessage
-    case unknownEntity, unknownRelationship, unknownMapping, unmappable
+    case unknownEntity, unknownAttribute, unknownRelationship, unknownMapping, unmappable
     case invalidValue, missingValue, missingIdentity, noKnownKey, unknownKey, objectNotFound, validationFailed
     case constraintViolation, tooManyDeletions, unauthorized
     case invalidPredicate, remoteError, snapshotExpired, gone, notYet, storeFull, storeUnavailable, `internal`

@@ -148,7 +148,7 @@ extension StagingPlan {
         var hops: [Int] = []
         var end = entity
         for key in keys {
-            let relationship = try relationship(key, of: end, at: pointer, for: .unsupportedMessage)
+            let relationship = try relationship(key, of: end, at: pointer, for: .unknownRelationship)
             guard !model.entities[end].relationships[relationship].isToMany else {
                 throw .unsupported(
                     "\(model.entities[end].name).\(key) is a to-many relationship, and \(isToMany).", at: pointer)
@@ -166,8 +166,9 @@ extension StagingPlan {
                     + "\"\(name).name\".", at: pointer, entity)
         }
         let ending = NearMiss.ending(name.briefly, among: entity.attributes.map(\.name))
-        return .unsupported(
-            "\(entity.name) has no attribute \(name.quotedBriefly) to sort by\(ending)", at: pointer, entity)
+        return Fault(
+            .unknownAttribute, "\(entity.name) has no attribute \(name.quotedBriefly) to sort by\(ending)",
+            path: pointer, entity: entity.name)
     }
 
     // MARK: - Nesting
@@ -266,9 +267,10 @@ extension StagingPlan {
         guard let relationship = found.index(ofRelationship: name) else {
             let known = found.attributes.map(\.name) + found.relationships.filter { !$0.isToMany }.map(\.name)
             let question = NearMiss.question(name.briefly, among: known)
-            throw .unsupported(
+            throw Fault(
+                .unknownAttribute,
                 "\(found.name) has no attribute or relationship \(name.quotedBriefly)\(question.isEmpty ? "." : question)",
-                at: pointer, found)
+                path: pointer, entity: found.name)
         }
         _ = try self.path(
             [name], from: end, at: pointer,
