@@ -318,9 +318,9 @@ extension BrokerError.Code {
     // Records and the model.
     /// The model has no entity of that name; case matters.
     public static let unknownEntity = Self(rawValue: "unknownEntity")
-    /// The entity has no relationship of that name; case matters.
     /// The entity has no such attribute to sort by or to select.
     public static let unknownAttribute = Self(rawValue: "unknownAttribute")
+    /// The entity has no relationship of that name; case matters.
     public static let unknownRelationship = Self(rawValue: "unknownRelationship")
     /// The model has no mapping of that name; case matters.
     public static let unknownMapping = Self(rawValue: "unknownMapping")

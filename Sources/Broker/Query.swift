@@ -21,6 +21,7 @@ public struct Query: Sendable, Hashable {
         /// Attributes, or key paths to them; with `-` before them in descending order.
         public var keys: [String]
 
+        /// - Parameter keys: attributes, the most important first.
         public init(_ keys: [String]) { self.keys = keys }
 
         public init(arrayLiteral keys: String...) { self.init(keys) }
