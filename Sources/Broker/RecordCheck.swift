@@ -116,7 +116,8 @@ private final class RecordCheck {
     private func noteMissing(of type: Any.Type) {
         for (name, attribute) in attributes(of: entity).sorted(by: { $0.key < $1.key }) {
             let keys = paths(name, attribute.key).compactMap(\.first)
-            guard attribute.isOptional == false, attribute.default == nil, !keys.isEmpty, askedKeys.isDisjoint(with: keys)
+            guard attribute.isOptional == false, attribute.default == nil, !keys.isEmpty,
+                askedKeys.isDisjoint(with: keys)
             else { continue }
             differences.append(
                 "\(type): \(entity) requires the attribute \(name), and the type has no property with the key \"\(keys[0])\"."
