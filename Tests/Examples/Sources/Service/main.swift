@@ -19,7 +19,7 @@ struct Payments: Service {
         } catch let error as BrokerError where error.code == .conflict {
             logger.notice("Not paid: \(error)")
         }
-        for try await commit in broker.commits(of: [Account.self], after: 0) {  // until it is stopped
+        for try await commit in broker.commits(of: [Account.self], after: 0).cancelOnGracefulShutdown() {
             for try await account in broker.objects(Account.self, where: "balance < \(100)", sort: "-balance") {
                 logger.info("Commit \(commit.sequence): \(account.owner) has \(account.balance)")
             }
