@@ -2,10 +2,8 @@
 import PackageDescription
 
 /// Every target of ours: Swift 6 language mode, and a warning is an error.
-let strict: [SwiftSetting] = [
-    .swiftLanguageMode(.v6), .treatAllWarnings(as: .error), .enableUpcomingFeature("ExistentialAny"),
-    .enableUpcomingFeature("InternalImportsByDefault"),
-]
+let features = ["ExistentialAny", "InternalImportsByDefault"].map { SwiftSetting.enableUpcomingFeature($0) }
+let strict = features + [.swiftLanguageMode(.v6), .treatAllWarnings(as: .error)]
 
 /// The programs allocate with jemalloc; built with `BROKER_ALLOCATOR=system` in the environment, with the C library's malloc.
 let hasJemalloc = Context.environment["BROKER_ALLOCATOR"] != "system"
@@ -126,10 +124,8 @@ let targets: [Target] = [
     .target(
         name: "BrokerCommandLine",
         dependencies: dependencies(
-            """
-            BrokerJSON BrokerModel BrokerModelSources BrokerReplication BrokerStaging CGlibc ArgumentParser Logging\
-            \(hasJemalloc ? " CJemalloc" : "")
-            """),
+            "BrokerJSON BrokerModel BrokerModelSources BrokerReplication BrokerStaging CGlibc ArgumentParser Logging"
+                + (hasJemalloc ? " CJemalloc" : "")),
         swiftSettings: strict + (hasJemalloc ? [.define("JEMALLOC")] : [])),
     // The measurements of a server and its objects as web pages, and the measurements for Prometheus, over HTTP.
     library(
@@ -149,8 +145,7 @@ let targets: [Target] = [
     .plugin(
         name: "GenerateBrokerRecords",
         capability: .command(
-            intent: .custom(
-                verb: "generate-broker-records", description: "Writes structs for the entities of a model."),
+            intent: .custom(verb: "generate-broker-records", description: "Writes the structs of a model."),
             permissions: [.writeToPackageDirectory(reason: "The structs are written to a file of the package.")]),
         dependencies: ["brokerrecords"], path: "Sources/GenerateBrokerRecords"),
     // Load generation, measurements, and the same work without Broker.
@@ -177,8 +172,8 @@ let targets: [Target] = [
     tests("BrokerStore", "BrokerStore BrokerJSON BrokerModel BrokerSchema BrokerStaging CSQLite"),
     tests(
         "BrokerCoordinator",
-        "BrokerCoordinator BrokerFastJSON BrokerJSON BrokerModel BrokerSchema BrokerStaging BrokerStore CSQLite Logging"
-    ),
+        "BrokerCoordinator BrokerFastJSON BrokerJSON BrokerModel BrokerSchema BrokerStaging BrokerStore CSQLite "
+            + "Logging"),
     tests(
         "BrokerServer",
         "BrokerServer BrokerCoordinator BrokerJSON BrokerMessages BrokerModel BrokerSchema BrokerStaging BrokerStore BrokerWire "
@@ -218,21 +213,26 @@ func needed(_ name: String, in targets: [Target]) -> Set<String> {
     }
 }
 
-/// With `BROKER_TESTS="BrokerJSON BrokerStore"` in the environment, only the tests of these targets are built, and what they need.
-let tested = Context.environment["BROKER_TESTS"].flatMap { names in
-    names.isEmpty ? nil : Set(names.split(separator: " ").flatMap { needed("\($0)Tests", in: targets) })
+/// The words of a variable of the environment.
+func names(_ variable: String) -> [String] {
+    Context.environment[variable]?.split(separator: " ").map(String.init) ?? []
 }
+
+/// With `BROKER_TESTS="BrokerJSON BrokerStore"` in the environment only the tests of these targets are built, with
+/// `BROKER_PROGRAMS="brokerd BrokerCommand"` only these programs, and what they need: several in one build.
+let chosen = names("BROKER_TESTS").map { "\($0)Tests" } + names("BROKER_PROGRAMS")
+let built = chosen.isEmpty ? Set(targets.map(\.name)) : Set(chosen.flatMap { needed($0, in: targets) })
+let products: [(target: String, product: Product)] =
+    ["Broker", "BrokerClient", "BrokerEmbedded"].map { ($0, .library(name: $0, targets: [$0])) }
+    + [("brokerd", "brokerd"), ("BrokerCommand", "broker"), ("brokerload", "brokerload")]
+    .map { ($0, .executable(name: $1, targets: [$0])) }
+    + [("GenerateBrokerRecords", .plugin(name: "GenerateBrokerRecords", targets: ["GenerateBrokerRecords"]))]
 
 let package = Package(
     name: "Broker",
     // The programs need Linux, which cannot be named here. The client can also be built for macOS, from this version on.
     platforms: [.macOS(.v15)],
-    products: tested != nil
-        ? []
-        : ["Broker", "BrokerClient", "BrokerEmbedded"].map { .library(name: $0, targets: [$0]) }
-            + [("brokerd", "brokerd"), ("broker", "BrokerCommand"), ("brokerload", "brokerload")]
-            .map { .executable(name: $0, targets: [$1]) }
-            + [.plugin(name: "GenerateBrokerRecords", targets: ["GenerateBrokerRecords"])],
+    products: products.filter { built.contains($0.target) }.map(\.product),
     traits: [
         .trait(name: "Client", description: "The client, for BrokerClient, with swift-nio."),
         .trait(name: "Embedding", description: "The coordinator, for BrokerEmbedded, with the packages that it needs."),
@@ -244,6 +244,6 @@ let package = Package(
         .default(enabledTraits: ["Programs"]),
     ],
     dependencies: packages.map { .package(url: $0.url, from: $0.version) },
-    targets: tested.map { needed in targets.filter { needed.contains($0.name) } } ?? targets,
+    targets: targets.filter { built.contains($0.name) },
     cxxLanguageStandard: .cxx17
 )
