@@ -97,8 +97,15 @@ package struct CallObservation: Sendable {
     package func observing(
         _ query: Query, _ call: () async throws -> QueryResult
     ) async throws -> QueryResult {
-        let iteration = Iteration(begin(query))
-        return try await iteration.result(of: call)
+        let observed = begin(query)
+        do {
+            let result = try await call()
+            observed.end()
+            return result
+        } catch {
+            observed.end(error)
+            throw error
+        }
     }
 
     /// Observes each iteration over the answers to a query, from its first element to its end, as one fetch.
@@ -240,7 +247,7 @@ private struct ObservedCall: Sendable {
     }
 }
 
-/// A call of several elements, or of one. It ends with the last element, with an error, or when the iterator is gone.
+/// A call of several elements. It ends with the last element, with an error, or when the iterator is gone.
 private final class Iteration: Sendable {
     private let call: Mutex<ObservedCall?>
 
@@ -249,14 +256,10 @@ private final class Iteration: Sendable {
     deinit { end() }
 
     func next<Element>(_ next: () async throws -> Element?) async throws -> Element? {
-        let element = try await result(of: next)
-        if element == nil { end() }
-        return element
-    }
-
-    func result<Value>(of call: () async throws -> Value) async throws -> Value {
         do {
-            return try await call()
+            let element = try await next()
+            if element == nil { end() }
+            return element
         } catch {
             end(error)
             throw error

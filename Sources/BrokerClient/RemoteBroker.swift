@@ -134,8 +134,7 @@ public final class RemoteBroker: BrokerService {
     }
 
     /// An earlier server ignores fields that it does not know: it would commit a dry run, delete without a limit, store no
-    /// bookmark, apply an operation whatever its object is, and read
-    /// records by other names.
+    /// bookmark, apply an operation whatever its object is, and read records by other names.
     private func requireFeatures(of job: Job) async throws {
         for feature in job.usedFeatures { try await require(feature) }
         guard job.isDryRun || job.maximumDeletions != nil || job.bookmark != nil else { return }
