@@ -176,7 +176,7 @@ let targets: [Target] = [
             + "Logging"),
     tests(
         "BrokerServer",
-        "BrokerServer BrokerCoordinator BrokerJSON BrokerMessages BrokerModel BrokerSchema BrokerStaging BrokerStore BrokerWire "
+        "Broker BrokerServer BrokerCoordinator BrokerJSON BrokerMessages BrokerModel BrokerSchema BrokerStaging BrokerStore BrokerWire "
             + "Logging NIOCore"),
     tests(
         "BrokerClient",

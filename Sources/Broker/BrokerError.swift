@@ -65,7 +65,7 @@ extension BrokerError: Equatable {
 
 extension BrokerError {
     /// A fault, and its position.
-    public struct Fault: Sendable, Hashable, CustomStringConvertible {
+    public struct Fault: Sendable, Equatable, CustomStringConvertible {
         /// The protocol's code.
         public var code: Code
         /// For people: what happened and the remedy.

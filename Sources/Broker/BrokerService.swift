@@ -125,7 +125,7 @@ public struct AdminAction: RawRepresentable, Sendable, Hashable {
 }
 
 /// The result of an administrative action.
-public struct AdminResult: Sendable, Hashable {
+public struct AdminResult: Sendable, Equatable {
     /// With ``AdminAction/checkpoint``: what is left of the WAL.
     public var wal: Statistics.WAL?
     /// With ``AdminAction/reload``: what changed in the store, a text for people for each change; else empty.
@@ -139,7 +139,7 @@ public struct AdminResult: Sendable, Hashable {
 }
 
 /// A copy of a store.
-public struct Backup: Sendable, Hashable {
+public struct Backup: Sendable, Equatable {
     /// The newest job in the copy: it has every job up to that one, and no later one.
     public var sequence: Int64
     /// The size of the file in bytes.
@@ -596,7 +596,7 @@ extension BrokerService {
 }
 
 /// A bookmark of a store: a text that a job wrote with its changes.
-public struct StoredBookmark: Sendable, Hashable {
+public struct StoredBookmark: Sendable, Equatable {
     /// Shared by all clients of the store.
     public var name: String
     /// The text, as the job wrote it.

@@ -100,7 +100,7 @@ public struct Completion: Sendable, Equatable {
 
 extension Completion {
     /// The number of objects of one entity that a job changed or named; each counts once.
-    public struct Changes: Sendable, Hashable {
+    public struct Changes: Sendable, Equatable {
         /// Objects that the job made.
         public var inserted: Int
         /// Objects that the job changed.
@@ -204,7 +204,7 @@ extension Completion {
     }
 
     /// The time of each stage of a job; none of them includes waiting for the jobs before it.
-    public struct Timing: Sendable, Hashable {
+    public struct Timing: Sendable, Equatable {
         /// From the whole frame to a worker that opens it.
         public var queued: Duration
         /// Decompressing, parsing and staging.

@@ -1,27 +1,25 @@
-internal import BrokerJSON
-
 extension Job {
     /// What an operation expects of the one object that it names: of a `process` of one record, of a `relate`, or of a `delete` of one
     /// key. It is judged in the order of the operations, after those before it.
-    public struct Expectation: Sendable, Hashable {
-        fileprivate enum Condition: Sendable, Hashable {
-            case absent, present, matching(BrokerPredicate), version(String)
-        }
+    public struct Expectation: Sendable, Equatable {
+        let field: MessageField
 
-        fileprivate let condition: Condition
+        private init(_ value: MessageField.Value) { field = MessageField("expect", value) }
 
         /// There is no object of that identity.
-        public static let absent = Expectation(condition: .absent)
+        public static let absent = Expectation(.text("absent"))
         /// There is an object of that identity.
-        public static let present = Expectation(condition: .present)
+        public static let present = Expectation(.text("present"))
 
         /// The object matches the predicate.
         public static func matching(_ predicate: BrokerPredicate) -> Expectation {
-            Expectation(condition: .matching(predicate))
+            Expectation(.members([MessageField(predicate)]))
         }
 
         /// The object is as it was fetched with ``Query/hasVersions``, whose `_version` this is.
-        public static func version(_ version: String) -> Expectation { Expectation(condition: .version(version)) }
+        public static func version(_ version: String) -> Expectation {
+            Expectation(.members([MessageField("version", .text(version))]))
+        }
     }
 
     /// What a `relate` does with the links of a to-many relationship, instead of what the model says.
@@ -42,16 +40,17 @@ extension Job {
 
 extension Job.Operation {
     /// The operation, on the condition that its object is as expected: otherwise the job fails with ``BrokerError/Code/conflict``.
-    public func expecting(_ expectation: Job.Expectation) -> Self {
+    public func expecting(_ expectation: Job.Expectation?) -> Self {
         var operation = self
         operation.expectation = expectation
         return operation
     }
 
-    /// A `relate` that adds to the links, replaces them, or removes them, whatever the model says.
-    public func changing(links: Job.LinkChange) -> Self {
+    /// A `relate` that adds to the links, replaces them, or removes them, whatever the model says; nil: as the model says.
+    public func changing(links: Job.LinkChange?) -> Self {
+        guard let links else { return self }
         var operation = self
-        operation.links = links
+        operation.fields.append(MessageField("links", .text(links.rawValue)))
         return operation
     }
 
@@ -63,7 +62,7 @@ extension Job.Operation {
     public static func increment(
         _ entity: String, key: some Encodable, by amounts: [String: some Encodable]
     ) throws(BrokerError) -> Self {
-        Self(entity: entity, .adjust(increment: try RawJSON(value: amounts), object: try RawJSON(value: key)))
+        Self(entity, [.object(try RawJSON(value: key)), .init("increment", .json(try RawJSON(value: amounts)))])
     }
 
     /// Appends text to strings, and elements to arrays, of one object, which must exist. A null counts as empty.
@@ -74,38 +73,6 @@ extension Job.Operation {
     public static func append(
         _ entity: String, key: some Encodable, with values: [String: some Encodable]
     ) throws(BrokerError) -> Self {
-        Self(entity: entity, .adjust(append: try RawJSON(value: values), object: try RawJSON(value: key)))
+        Self(entity, [.object(try RawJSON(value: key)), .init("append", .json(try RawJSON(value: values)))])
     }
-}
-
-extension Job.Expectation {
-    func write(to writer: inout JSONWriter, _ place: JSONPlace) throws(BrokerError) {
-        switch condition {
-        case .absent: writer.member("expect", "absent")
-        case .present: writer.member("expect", "present")
-        case .version(let version): writer.object("expect") { $0.member("version", version) }
-        case .matching(let predicate):
-            var place = place
-            place.path += "/expect"
-            place.levels += 1
-            writer.key("expect")
-            try writer.object { [place] writer throws(BrokerError) in try writer.member(predicate, in: place) }
-        }
-    }
-}
-
-extension Job {
-    /// The ``features`` that its records and operations use.
-    package var usedFeatures: [String] {
-        var features: [String] = []
-        if operations.contains(where: { $0.expectation != nil }) { features.append("expect") }
-        if operations.contains(where: \.isAdjustment) { features.append("adjust") }
-        if operations.contains(where: { $0.links != nil }) { features.append("links") }
-        if names == .model || operations.contains(where: { $0.names == .model }) { features.append("names") }
-        return features
-    }
-}
-
-extension Job.Operation {
-    fileprivate var isAdjustment: Bool { if case .adjust = action { true } else { false } }
 }

@@ -100,72 +100,78 @@ extension Job.DeletionLimit {
 
 // MARK: - Operations
 
+/// A field of a message, with its value in the form in which it is sent.
+package struct MessageField: Sendable, Equatable {
+    package enum Value: Sendable, Equatable {
+        case json(RawJSON), predicate(BrokerPredicate), text(String), texts([String]), bool(Bool)
+        case members([MessageField])
+    }
+
+    package let key: String
+    package let value: Value
+
+    package init(_ key: String, _ value: Value) { (self.key, self.value) = (key, value) }
+
+    /// `where`, and its arguments.
+    package init(_ predicate: BrokerPredicate) { self.init("where", .predicate(predicate)) }
+
+    /// The object that an operation is about.
+    package static func object(_ key: RawJSON) -> MessageField { MessageField("object", .json(key)) }
+
+    /// - Throws: ``BrokerError/Code/invalidJSON``.
+    func write(to writer: inout JSONWriter, _ place: JSONPlace) throws(BrokerError) {
+        switch value {
+        case .json(let json): try writer.member(key, json, in: place)
+        case .predicate(let predicate): try writer.member(predicate, in: place)
+        case .text(let text): writer.member(key, text)
+        case .texts(let texts): writer.words(key, texts)
+        case .bool(let bool): writer.member(key, bool)
+        case .members(let fields):
+            writer.key(key)
+            let inner = JSONPlace(path: "\(place.path)/\(key)", isLenient: place.isLenient, levels: place.levels + 1)
+            try writer.object { writer throws(BrokerError) in
+                for field in fields { try field.write(to: &writer, inner) }
+            }
+        }
+    }
+}
+
 extension Job.Operation {
-    /// Writes the members of the operation in the message. A `process`, the default, has no name.
+    /// Writes the fields of the operation in the message.
     ///
-    /// - Parameter place: that of the operation's fields in the message.
+    /// - Parameter place: that of the fields in the message.
     /// - Throws: ``BrokerError/Code/invalidJSON``.
     fileprivate func write(to writer: inout JSONWriter, _ place: JSONPlace) throws(BrokerError) {
         writer.member("op", word)
         if word != "map" { writer.member("entity", entity) }
-        try expectation?.write(to: &writer, place)
-        writer.member("links", links?.rawValue)
-        switch action {
-        case .adjust(let increment, let append, let object):
-            try writer.member("object", object, in: place)
-            if let increment { try writer.member("increment", increment, in: place) }
-            if let append { try writer.member("append", append, in: place) }
-        case .process(let json, let object):
-            if let object { try writer.member("object", object, in: place) }
-            try writer.member("json", json, in: place)
-        case .relate(let json, let relationship, let object):
-            try writer.member("object", object, in: place)
-            writer.member("relationship", relationship)
-            try writer.member("json", json, in: place)
-        case .sync(let json, let predicate, let actions, let part):
-            if let predicate { try writer.member(predicate, in: place) }
-            if actions != .all {
-                let ordered = SyncAction.known.filter(actions.contains) + actions.subtracting(SyncAction.known)
-                writer.words("actions", ordered.map(\.rawValue))
-            }
-            if let part {
-                writer.object("part") { writer in
-                    writer.member("id", part.id)
-                    writer.member("last", part.isLast)
-                }
-            }
-            try writer.member("json", json, in: place)
-        case .map(let json, let reading):
-            writer.member("mapping", reading.mapping)
-            writer.member("path", reading.path)
-            try writer.member("json", json, in: place)
-        case .delete(let keys): try writer.member("objects", keys, in: place)
-        case .deleteMatching(let predicate): try writer.member(predicate, in: place)
-        }
+        try expectation?.field.write(to: &writer, place)
+        for field in fields { try field.write(to: &writer, place) }
     }
 
-    private var word: String? {
-        switch action {
-        case .process, .adjust: nil
-        case .relate: "relate"
-        case .sync: "sync"
-        case .map: "map"
-        case .delete, .deleteMatching: "delete"
-        }
+    private func json(_ key: String) -> RawJSON? {
+        for field in fields where field.key == key { if case .json(let json) = field.value { return json } }
+        return nil
     }
 
     /// The records; nil when there are only keys or a predicate.
-    fileprivate var records: RawJSON? {
-        switch action {
-        case .process(let json, _), .relate(let json, _, _), .sync(let json, _, _, _), .map(let json, _): json
-        case .adjust, .delete, .deleteMatching: nil
-        }
-    }
+    fileprivate var records: RawJSON? { json("json") }
 
     /// About the bytes that it has in a message.
     fileprivate var byteCount: Int {
-        if case .delete(let keys) = action { return keys.bytes.count + 64 }
-        return (records?.bytes.count ?? 0) + entity.utf8.count + 64
+        ((records ?? json("objects"))?.bytes.count ?? 0) + entity.utf8.count + 64
+    }
+}
+
+extension Job {
+    /// The ``features`` that its records and operations use.
+    package var usedFeatures: [String] {
+        func uses(_ keys: Set<String>) -> Bool { operations.contains { $0.fields.contains { keys.contains($0.key) } } }
+        var features: [String] = []
+        if operations.contains(where: { $0.expectation != nil }) { features.append("expect") }
+        if uses(["increment", "append"]) { features.append("adjust") }
+        if uses(["links"]) { features.append("links") }
+        if names == .model || operations.contains(where: { $0.names == .model }) { features.append("names") }
+        return features
     }
 }
 

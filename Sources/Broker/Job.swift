@@ -1,3 +1,5 @@
+package import BrokerJSON
+
 #if canImport(FoundationEssentials)
 internal import FoundationEssentials
 #else
@@ -5,7 +7,7 @@ internal import Foundation
 #endif
 
 /// Operations that take effect together or not at all.
-public struct Job: Sendable, Hashable {
+public struct Job: Sendable, Equatable {
     /// Fields that earlier servers ignored, with the effect of a job that lacks them. `welcome` has their names.
     package static let features = ["dryRun", "maximumDeletions", "bookmark", "expect", "adjust", "links", "names"]
     /// The maximum bytes of a trace.
@@ -96,8 +98,8 @@ extension Job {
 
     /// The number of objects that a job may delete. Objects that a delete rule deletes count; an object that the job
     /// deletes and makes again does not.
-    public struct DeletionLimit: Sendable, Hashable {
-        enum Bound: Sendable, Hashable {
+    public struct DeletionLimit: Sendable, Equatable {
+        enum Bound: Sendable, Equatable {
             case objects(Int), percent(Double)
         }
 
@@ -134,7 +136,7 @@ extension Job {
     /// cursor, the offset of a message.
     ///
     /// It is written when the job takes effect, also when no object changes. It is part of the job's content.
-    public struct Bookmark: Sendable, Hashable {
+    public struct Bookmark: Sendable, Equatable {
         package static let nameCounts = 1...1_024
         package static let valueCounts = 0...8_192
 
@@ -153,53 +155,49 @@ extension Job {
     /// Something that a job does to objects. Made by the functions of this type: ``process(_:as:nulls:)``,
     /// `update(_:key:with:nulls:)`, `set(_:of:key:to:)`, ``sync(_:as:where:actions:part:nulls:)``, ``processPayload(_:by:)``,
     /// `delete(_:keys:)`.
-    public struct Operation: Sendable, Hashable {
+    public struct Operation: Sendable, Equatable {
         /// The maximum bytes of the `path` of a `map`: more than the request line that web servers accept.
         package static let longestPath = 8_192
 
-        /// The operation's kind, with its values in the form in which they are sent.
-        package enum Action: Sendable, Hashable {
-            case process(RawJSON, object: RawJSON? = nil)
-            case adjust(increment: RawJSON? = nil, append: RawJSON? = nil, object: RawJSON)
-            case relate(RawJSON, relationship: String, object: RawJSON)
-            case sync(RawJSON, where: BrokerPredicate?, actions: Set<SyncAction>, part: SyncPart?)
-            case map(RawJSON, by: Reading)
-            case delete(RawJSON)
-            case deleteMatching(BrokerPredicate)
-        }
-
         /// The entity whose objects it is about; empty of a `map`.
         public let entity: String
-        package let action: Action
         /// What the object that the operation names must be like. Otherwise the job fails with ``BrokerError/Code/conflict`` and
         /// changes nothing.
         public var expectation: Job.Expectation?
-        /// Of a `relate`.
-        package var links: Job.LinkChange?
+        /// The protocol's word; nil for a `process`, the default.
+        package let word: String?
+        /// Its further fields, in the form in which they are sent.
+        var fields: [MessageField]
         /// Those of the records' type; nil without one.
         var names: Query.Names?
 
-        package init(entity: String, _ action: Action) {
-            self.entity = entity
-            self.action = action
+        package init(_ entity: String, op word: String? = nil, _ fields: [MessageField?]) {
+            (self.entity, self.word, self.fields) = (entity, word, fields.compactMap(\.self))
+        }
+
+        /// An operation of a message.
+        package init(_ fields: JSONValue) {
+            let others = fields.members.map { key, value in
+                MessageField(String(decoding: key.bytes, as: UTF8.self), .json(RawJSON(value.jsonText)))
+            }.filter { !["op", "entity"].contains($0.key) }
+            self.init(fields["entity"]?.string ?? "", op: fields["op"]?.string, others)
         }
     }
 }
 
 extension Job.Operation {
     /// The rule by which a payload's objects are found.
-    public struct Reading: Sendable, Hashable {
-        package let mapping: String?
-        package let path: String?
+    public struct Reading: Sendable, Equatable {
+        let field: MessageField?
 
         /// The model's mapping of that name.
-        public static func mapping(_ name: String) -> Reading { Reading(mapping: name, path: nil) }
+        public static func mapping(_ name: String) -> Reading { Reading(field: .init("mapping", .text(name))) }
 
         /// The model's routes for the path that the payload came from, such as `/articles/5`.
-        public static func path(_ path: String) -> Reading { Reading(mapping: nil, path: path) }
+        public static func path(_ path: String) -> Reading { Reading(field: .init("path", .text(path))) }
 
         /// The model's routes by key paths alone.
-        public static let keyPaths = Reading(mapping: nil, path: nil)
+        public static let keyPaths = Reading(field: nil)
     }
 
     /// A change that a sync may make.
@@ -222,7 +220,7 @@ extension Job.Operation {
     /// One of several jobs, over any connections, that do one sync: the last one deletes what none of them named.
     ///
     /// A part that fails has named nothing, so do not send the last one before all others are committed.
-    public struct SyncPart: Sendable, Hashable {
+    public struct SyncPart: Sendable, Equatable {
         /// The whole sync's, 1 to 128 bytes; free again after the last part.
         public var id: String
         /// The part deletes what no part named.
@@ -294,7 +292,7 @@ extension Job.Operation {
 
     /// Finds or creates objects of `entity` from JSON text: a record, or an array of records.
     public static func process(json: some JSONTextSource, as entity: String) -> Self {
-        Self(entity: entity, .process(json.makeJSON()))
+        Self(entity, [.init("json", .json(json.makeJSON()))])
     }
 
     /// Fills one object, which must exist. A record that has another identity renames it, and what refers to it
@@ -314,7 +312,7 @@ extension Job.Operation {
     public static func update(
         _ entity: String, key: some Encodable, json: some JSONTextSource
     ) throws(BrokerError) -> Self {
-        Self(entity: entity, .process(json.makeJSON(), object: try RawJSON(value: key)))
+        Self(entity, [.object(try RawJSON(value: key)), .init("json", .json(json.makeJSON()))])
     }
 
     /// Gives a relationship of one object, which must exist, the value that a record would have there. The model says what
@@ -343,7 +341,11 @@ extension Job.Operation {
         _ relationship: String, of entity: String, key: some Encodable, json: some JSONTextSource
     ) throws(BrokerError) -> Self {
         Self(
-            entity: entity, .relate(json.makeJSON(), relationship: relationship, object: try RawJSON(value: key)))
+            entity, op: "relate",
+            [
+                .object(try RawJSON(value: key)), .init("relationship", .text(relationship)),
+                .init("json", .json(json.makeJSON())),
+            ])
     }
 
     /// Processes records, then deletes the objects of `entity` that match the predicate (all without one) and that the
@@ -364,7 +366,15 @@ extension Job.Operation {
         json: some JSONTextSource, as entity: String, where predicate: BrokerPredicate? = nil,
         actions: Set<SyncAction> = .all, part: SyncPart? = nil
     ) -> Self {
-        Self(entity: entity, .sync(json.makeJSON(), where: predicate, actions: actions, part: part))
+        let words = SyncAction.known.filter(actions.contains) + actions.subtracting(SyncAction.known)
+        return Self(
+            entity, op: "sync",
+            [
+                predicate.map(MessageField.init),
+                actions == .all ? nil : .init("actions", .texts(words.map(\.rawValue))),
+                part.map { .init("part", .members([.init("id", .text($0.id)), .init("last", .bool($0.isLast))])) },
+                .init("json", .json(json.makeJSON())),
+            ])
     }
 
     /// Reads a whole payload, as it came from its server.
@@ -380,18 +390,18 @@ extension Job.Operation {
 
     /// Reads a whole payload, from JSON text.
     public static func processPayload(json: some JSONTextSource, by reading: Reading = .keyPaths) -> Self {
-        Self(entity: "", .map(json.makeJSON(), by: reading))
+        Self("", op: "map", [reading.field, .init("json", .json(json.makeJSON()))])
     }
 
     /// Deletes objects by their keys, as in `update(_:key:with:nulls:)`. Keys that name nothing are counted in a
     /// warning.
     public static func delete(_ entity: String, keys: [some Encodable]) throws(BrokerError) -> Self {
-        Self(entity: entity, .delete(try RawJSON(value: keys)))
+        Self(entity, op: "delete", [.init("objects", .json(try RawJSON(value: keys)))])
     }
 
     /// Deletes the objects that match.
     public static func delete(_ entity: String, where predicate: BrokerPredicate) -> Self {
-        Self(entity: entity, .deleteMatching(predicate))
+        Self(entity, op: "delete", [MessageField(predicate)])
     }
 
     private static func encoded(

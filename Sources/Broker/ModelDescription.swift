@@ -1,21 +1,21 @@
 /// The model in force: its entities with their attributes and relationships, every default written out.
 ///
 /// The words are those of `protocol/model.schema.json`, which describes each member.
-public struct ModelDescription: Sendable, Hashable, Codable {
+public struct ModelDescription: Sendable, Decodable {
     /// By name.
-    public var entities: [String: Entity]
+    public let entities: [String: Entity]
     /// By name.
-    public var mappings: [String: Mapping]
+    public let mappings: [String: Mapping]
     /// In the order in which they are tried.
-    public var routes: [Route]
+    public let routes: [Route]
     /// How keys of records are made of names. Every key is written out here, so it is `exact`.
-    public var keyStyle: String?
+    public let keyStyle: String?
     /// For people.
-    public var description: String?
+    public let description: String?
     /// What commands that load records add to the model: `columns`.
-    public var evolve: [String]?
+    public let evolve: [String]?
     /// The store has readable views; nil for true.
-    public var hasReadableViews: Bool?
+    public let hasReadableViews: Bool?
     /// The whole model, in the form of `protocol/model.schema.json`, with what a newer server adds to it.
     public var json: RawJSON { RawJSON(text) }
     private var text: [UInt8] = []
@@ -33,45 +33,45 @@ public struct ModelDescription: Sendable, Hashable, Codable {
 
 extension ModelDescription {
     /// A type of objects, with a table of its own or that of its hierarchy.
-    public struct Entity: Sendable, Hashable, Codable {
+    public struct Entity: Sendable, Decodable {
         /// For people.
-        public var description: String?
+        public let description: String?
         /// The table of the entity; that of its hierarchy for a subentity.
-        public var table: String?
+        public let table: String?
         /// The entity that it inherits from. Its attributes, relationships and identity are listed there only.
-        public var parent: String?
+        public let parent: String?
         /// It has no objects of its own, only those of its subentities; nil for false.
-        public var isAbstract: Bool?
+        public let isAbstract: Bool?
         /// The key of records that holds the object.
-        public var root: String?
+        public let root: String?
         /// Key paths of records that the model ignores on purpose.
-        public var ignore: KeyPaths
+        public let ignore: KeyPaths
         /// The attributes of the identity; empty when there is none, or when the parent has it.
-        public var identity: [String]
+        public let identity: [String]
         /// Objects may lack an identity.
-        public var isIdentityOptional: Bool?
+        public let isIdentityOptional: Bool?
         /// Inference has chosen the identity, and no person has said so.
-        public var isIdentityGuessed: Bool?
+        public let isIdentityGuessed: Bool?
         /// The attribute that identified the objects before.
-        public var formerIdentity: String?
+        public let formerIdentity: String?
         /// The entity has the attribute `_extra`, for what no other attribute takes.
-        public var keepsExtraValues: Bool?
+        public let keepsExtraValues: Bool?
         /// By name.
-        public var attributes: [String: Attribute]
+        public let attributes: [String: Attribute]
         /// By name.
-        public var relationships: [String: Relationship]
+        public let relationships: [String: Relationship]
         /// A predicate on records; one that matches deletes its object.
-        public var tombstone: String?
+        public let tombstone: String?
         /// The objects that a job may delete: a number, or a percentage as a text.
-        public var maximumDeletions: RawJSON?
+        public let maximumDeletions: RawJSON?
         /// The attribute that says which of two records is newer.
-        public var modified: String?
+        public let modified: String?
         /// Lists of attributes whose values no two objects share.
-        public var unique: [[String]]
+        public let unique: [[String]]
         /// Lists of attributes with an index.
-        public var indexes: [[String]]
+        public let indexes: [[String]]
         /// Its name before; a migration renames the table.
-        public var renamedFrom: String?
+        public let renamedFrom: String?
 
         private enum CodingKeys: String, CodingKey {
             case description, table, parent, root, ignore, identity, formerIdentity, attributes, relationships,
@@ -85,22 +85,17 @@ extension ModelDescription {
     }
 
     /// The key paths of a value in records, the preferred one first.
-    public struct KeyPaths: Sendable, Hashable, Codable {
+    public struct KeyPaths: Sendable, Decodable {
         /// The keys of each path, from the record downwards.
-        public var paths: [[String]]
+        public let paths: [[String]]
 
         /// - Parameter paths: the keys of each path, the preferred one first.
         public init(_ paths: [[String]]) { self.paths = paths }
 
         init() { paths = [] }
 
-        private enum Path: Codable {
+        private enum Path: Decodable {
             case dotted(String), keys([String])
-
-            init(_ keys: [String]) {
-                let isPlain = !keys.isEmpty && keys.allSatisfy { !$0.isEmpty && !$0.contains(".") }
-                self = isPlain ? .dotted(keys.joined(separator: ".")) : .keys(keys)
-            }
 
             init(from decoder: any Decoder) throws {
                 let container = try decoder.singleValueContainer()
@@ -108,14 +103,6 @@ extension ModelDescription {
                     if let text = try? container.decode(String.self) { .dotted(text) } else {
                         .keys(try container.decode([String].self))
                     }
-            }
-
-            func encode(to encoder: any Encoder) throws {
-                var container = encoder.singleValueContainer()
-                switch self {
-                case .dotted(let text): try container.encode(text)
-                case .keys(let keys): try container.encode(keys)
-                }
             }
 
             var keys: [String] {
@@ -137,60 +124,50 @@ extension ModelDescription {
                 if all.count == 1, case .dotted(let key) = all[0] { paths = [[key]] } else { paths = all.map(\.keys) }
             }
         }
-
-        public func encode(to encoder: any Encoder) throws {
-            var container = encoder.singleValueContainer()
-            guard paths.count == 1 else { return try container.encode(paths.map(Path.init)) }
-            if paths[0].count == 1 { return try container.encode(paths[0]) }
-            switch Path(paths[0]) {
-            case .dotted(let text): try container.encode(text)
-            case .keys(let keys): try container.encode([keys])
-            }
-        }
     }
 
     /// A value of objects, in a column.
-    public struct Attribute: Sendable, Hashable, Codable {
+    public struct Attribute: Sendable, Decodable {
         /// For people.
-        public var description: String?
+        public let description: String?
         /// The model's word, such as `integer64`, `string`, `date`.
-        public var type: String
+        public let type: String
         /// The key paths in records.
-        public var key: KeyPaths?
+        public let key: KeyPaths?
         /// The value may be null; nil for true.
-        public var isOptional: Bool?
+        public let isOptional: Bool?
         /// The value of new objects whose records bring none.
-        public var `default`: RawJSON?
+        public let `default`: RawJSON?
         /// A record without the attribute brings the default, also to an object that exists; nil for false.
-        public var usesDefaultWhenMissing: Bool?
+        public let usesDefaultWhenMissing: Bool?
         /// Formats of dates, in the order in which they are tried; the first is written.
-        public var formats: [String]?
+        public let formats: [String]?
         /// The time zone of dates without one; nil for UTC.
-        public var timeZone: String?
+        public let timeZone: String?
         /// How dates are stored: `iso8601`, `unix` or `coreData`; how decimals are: `scaled`, else as text.
-        public var storage: String?
+        public let storage: String?
         /// The digits after the point of scaled decimals.
-        public var scale: Int?
+        public let scale: Int?
         /// The digits of the second's fraction of dates; nil for the three that dates have by default.
-        public var precision: Int?
+        public let precision: Int?
         /// The smallest allowed number or date.
-        public var min: RawJSON?
+        public let min: RawJSON?
         /// The largest allowed number or date.
-        public var max: RawJSON?
+        public let max: RawJSON?
         /// The fewest characters of a text.
-        public var minLength: Int?
+        public let minLength: Int?
         /// The most characters of a text.
-        public var maxLength: Int?
+        public let maxLength: Int?
         /// A regular expression that the whole text matches.
-        public var pattern: String?
+        public let pattern: String?
         /// The allowed values.
-        public var `enum`: [RawJSON]?
+        public let `enum`: [RawJSON]?
         /// `trim`, `uppercase`, `lowercase`, in the order in which they are done.
-        public var transform: [String]?
+        public let transform: [String]?
         /// `skip` or `null`; nil when an invalid value fails the record.
-        public var onInvalid: String?
+        public let onInvalid: String?
         /// Its name before; a migration renames the column.
-        public var renamedFrom: String?
+        public let renamedFrom: String?
 
         private enum CodingKeys: String, CodingKey {
             case description, type, key, `default`, formats, timeZone, storage, scale, precision, min, max, minLength,
@@ -202,33 +179,33 @@ extension ModelDescription {
     }
 
     /// Links from the objects of an entity to those of another.
-    public struct Relationship: Sendable, Hashable, Codable {
+    public struct Relationship: Sendable, Decodable {
         /// For people.
-        public var description: String?
+        public let description: String?
         /// The entity of the other end.
-        public var entity: String
+        public let entity: String
         /// An object has any number of links; nil for false.
-        public var isToMany: Bool?
+        public let isToMany: Bool?
         /// The relationship of the other end.
-        public var inverse: String?
+        public let inverse: String?
         /// The key paths in records.
-        public var key: KeyPaths?
+        public let key: KeyPaths?
         /// `nullify`, `cascade`, `deny` or `noAction`.
-        public var deleteRule: String?
+        public let deleteRule: String?
         /// `union` or `replace`; of a to-many relationship.
-        public var assignment: String?
+        public let assignment: String?
         /// The links of an object have an order, that of its records; nil for false.
-        public var isOrdered: Bool?
+        public let isOrdered: Bool?
         /// Its objects live in this end's object, and end with it.
-        public var isOwned: Bool?
+        public let isOwned: Bool?
         /// The treatment of a key without an object: `stub`, `ignore` or `fail`.
-        public var missing: String?
+        public let missing: String?
         /// The values that mean no object, besides null.
-        public var none: [RawJSON]?
+        public let none: [RawJSON]?
         /// The mapping of its records.
-        public var mapping: String?
+        public let mapping: String?
         /// Its name before; a migration renames its column or table.
-        public var renamedFrom: String?
+        public let renamedFrom: String?
 
         private enum CodingKeys: String, CodingKey {
             case description, entity, inverse, key, deleteRule, assignment, missing, none, mapping, renamedFrom
@@ -239,19 +216,19 @@ extension ModelDescription {
     }
 
     /// How records of another form are read: as those of an entity, or by one of several mappings.
-    public struct Mapping: Sendable, Hashable, Codable {
+    public struct Mapping: Sendable, Decodable {
         /// The entity of the records; nil where ``select`` chooses another mapping.
-        public var entity: String?
+        public let entity: String?
         /// The attribute that is the key of each record in an object of records.
-        public var nestingKey: String?
+        public let nestingKey: String?
         /// The object of ``nestingKey`` holds many records; nil for false.
-        public var isCollection: Bool?
+        public let isCollection: Bool?
         /// Names of attributes, by the key paths of records.
-        public var attributes: [String: String]?
+        public let attributes: [String: String]?
         /// By the key paths of records.
-        public var relationships: [String: MappedRelationship]?
+        public let relationships: [String: MappedRelationship]?
         /// The choice of another mapping for each record.
-        public var select: Selection?
+        public let select: Selection?
 
         private enum CodingKeys: String, CodingKey {
             case entity, nestingKey, attributes, relationships, select
@@ -260,43 +237,33 @@ extension ModelDescription {
     }
 
     /// A relationship of a mapping; in the model's JSON, its name alone or an object.
-    public struct MappedRelationship: Sendable, Hashable, Codable {
+    public struct MappedRelationship: Sendable, Decodable {
         /// Its name in the entity.
-        public var relationship: String
+        public let relationship: String
         /// The mapping of its records; nil for that of the model's relationship.
-        public var mapping: String?
+        public let mapping: String?
 
         private enum CodingKeys: String, CodingKey { case relationship, mapping }
 
         public init(from decoder: any Decoder) throws {
             if let name = try? decoder.singleValueContainer().decode(String.self) {
-                relationship = name
+                (relationship, mapping) = (name, nil)
                 return
             }
             let container = try decoder.container(keyedBy: CodingKeys.self)
             relationship = try container.decode(String.self, forKey: .relationship)
             mapping = try container.decodeIfPresent(String.self, forKey: .mapping)
         }
-
-        public func encode(to encoder: any Encoder) throws {
-            guard let mapping else {
-                var container = encoder.singleValueContainer()
-                return try container.encode(relationship)
-            }
-            var container = encoder.container(keyedBy: CodingKeys.self)
-            try container.encode(relationship, forKey: .relationship)
-            try container.encode(mapping, forKey: .mapping)
-        }
     }
 
     /// The choice of a mapping by a value of the record.
-    public struct Selection: Sendable, Hashable, Codable {
+    public struct Selection: Sendable, Decodable {
         /// The key path of the value.
-        public var key: String
+        public let key: String
         /// Names of mappings, by the value's text.
-        public var cases: [String: String]
+        public let cases: [String: String]
         /// The mapping for other values; null skips such records, and nil makes them faults.
-        public var otherwise: Nullable<String>?
+        public let otherwise: Nullable<String>?
 
         private enum CodingKeys: String, CodingKey { case key, cases, otherwise }
 
@@ -311,15 +278,15 @@ extension ModelDescription {
     }
 
     /// Where a payload has records.
-    public struct Route: Sendable, Hashable, Codable {
+    public struct Route: Sendable, Decodable {
         /// A pattern of the path that the payload came from.
-        public var path: String?
+        public let path: String?
         /// The key path in the payload, with dots.
-        public var keyPath: String?
+        public let keyPath: String?
         /// The mapping of the records there.
-        public var mapping: String?
+        public let mapping: String?
         /// The value there is an error of the server that sent it.
-        public var isError: Bool?
+        public let isError: Bool?
 
         private enum CodingKeys: String, CodingKey {
             case path, keyPath, mapping
@@ -382,7 +349,7 @@ extension KeyedDecodingContainer {
 }
 
 /// The changes that a changed model makes to a store.
-public struct ModelMigration: Sendable, Hashable {
+public struct ModelMigration: Sendable, Equatable {
     /// In the order of the store's model, then what is new. Empty when the store fits.
     public var changes: [Change]
     /// The paths of the server's model; empty when the server does not name them.
@@ -401,7 +368,7 @@ public struct ModelMigration: Sendable, Hashable {
     public var isRefused: Bool { changes.contains { $0.kind == .refused } }
 
     /// A difference between the store and the model.
-    public struct Change: Sendable, Hashable {
+    public struct Change: Sendable, Equatable {
         /// What becomes of the difference.
         public var kind: Kind
         /// An entity, `Entity.attribute`, a table or `table.column`.
@@ -441,7 +408,7 @@ public struct ModelMigration: Sendable, Hashable {
     }
 
     /// Rows or values that go with a part.
-    public struct Loss: Sendable, Hashable {
+    public struct Loss: Sendable, Equatable {
         /// What goes. A newer server may have other words.
         public struct Kind: RawRepresentable, Sendable, Hashable {
             /// The protocol's word.

@@ -1,7 +1,7 @@
 package import BrokerJSON
 
 /// Which objects to fetch, and the form of the answer.
-public struct Query: Sendable, Hashable {
+public struct Query: Sendable, Equatable {
     /// The names of members in records and in fetched objects. Predicates, ``sortKeys``, ``includedPaths`` and errors always name
     /// attributes and relationships as the model does, so with ``model`` all of them are the same words.
     public struct Names: RawRepresentable, Sendable, Hashable {
@@ -17,7 +17,7 @@ public struct Query: Sendable, Hashable {
     }
 
     /// What objects are sorted by: `"-createdAt"`, or several, `["department.name", "-age"]`.
-    public struct SortKeys: Sendable, Hashable, ExpressibleByArrayLiteral, ExpressibleByStringInterpolation {
+    public struct SortKeys: Sendable, Equatable, ExpressibleByArrayLiteral, ExpressibleByStringInterpolation {
         /// Attributes, or key paths to them; with `-` before them in descending order.
         public var keys: [String]
 
@@ -118,7 +118,7 @@ public struct Query: Sendable, Hashable {
 }
 
 /// The objects of one answer to a ``Query``.
-public struct QueryResult: Sendable, Hashable {
+public struct QueryResult: Sendable, Equatable {
     /// An array, an object, null or a number, according to the query.
     public var objects: RawJSON
     /// There are more objects than the answer has.
@@ -229,7 +229,7 @@ extension Query {
 }
 
 /// A committed job that changed objects of the entities that are followed: an element of ``Commits``.
-public struct Commit: Sendable, Hashable {
+public struct Commit: Sendable, Equatable {
     /// The job's position in the total order of jobs. Stored with what was applied, it is where a follower goes on.
     public var sequence: Int64
     /// Nil when another user sent the job, and where ``changes`` is empty.
@@ -269,7 +269,7 @@ public struct Commit: Sendable, Hashable {
 }
 
 /// The entities to follow, and from where; see `commits(of:after:reply:)`.
-public struct CommitQuery: Sendable, Hashable {
+public struct CommitQuery: Sendable, Equatable {
     /// The contents of a ``Commit``.
     public struct Reply: RawRepresentable, Sendable, Hashable {
         /// The protocol's word.

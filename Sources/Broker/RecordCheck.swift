@@ -33,7 +33,7 @@ extension BrokerService {
 private final class RecordCheck {
     /// What records have at a key.
     enum Member {
-        case attribute(String, ModelDescription.Attribute)
+        case attribute(String, ModelDescription.Attribute, isOptional: Bool)
         case relationship(ModelDescription.Relationship)
         /// Key paths lead on.
         case members([String: Member])
@@ -83,19 +83,20 @@ private final class RecordCheck {
     }
 
     /// Those of the identity are required.
-    private func attributes(of entity: String) -> [String: ModelDescription.Attribute] {
+    private func attributes(of entity: String) -> [(name: String, ModelDescription.Attribute, isOptional: Bool)] {
         let line = line(of: entity)
         let identity = line.contains { $0.isIdentityOptional == true } ? [] : line.flatMap(\.identity)
-        var attributes: [String: ModelDescription.Attribute] = [:]
-        for entity in line { attributes.merge(entity.attributes) { own, _ in own } }
-        for name in identity { attributes[name]?.isOptional = false }
-        return attributes
+        return line.flatMap(\.attributes).sorted { $0.key < $1.key }.map { name, attribute in
+            (name, attribute, isOptional: attribute.isOptional != false && !identity.contains(name))
+        }
     }
 
     private func members(of entity: String) -> [String: Member] {
         var members: [String: Member] = [:]
-        for (name, attribute) in attributes(of: entity) {
-            for path in paths(name, attribute.key) { members.add(.attribute(name, attribute), at: path[...]) }
+        for (name, attribute, isOptional) in attributes(of: entity) {
+            for path in paths(name, attribute.key) {
+                members.add(.attribute(name, attribute, isOptional: isOptional), at: path[...])
+            }
         }
         for entity in line(of: entity) {
             for (name, relationship) in entity.relationships {
@@ -114,9 +115,9 @@ private final class RecordCheck {
     }
 
     private func noteMissing(of type: Any.Type) {
-        for (name, attribute) in attributes(of: entity).sorted(by: { $0.key < $1.key }) {
+        for (name, attribute, isOptional) in attributes(of: entity) {
             let keys = paths(name, attribute.key).compactMap(\.first)
-            guard attribute.isOptional == false, attribute.default == nil, !keys.isEmpty,
+            guard !isOptional, attribute.default == nil, !keys.isEmpty,
                 askedKeys.isDisjoint(with: keys)
             else { continue }
             differences.append(
@@ -141,8 +142,9 @@ private final class RecordCheck {
             let ending = NearMiss.ending(key, among: members.keys.sorted())
             differences.append("\(subject): the entity has no key \"\(key)\"\(ending)")
         case .anything: break
-        case .attribute(let name, let attribute):
-            let takesNull = takesNull || type is any ExpressibleByNilLiteral.Type || type == RawJSON.self
+        case .attribute(let name, let attribute, let isOptional):
+            let takesNull =
+                !isOptional || takesNull || type is any ExpressibleByNilLiteral.Type || type == RawJSON.self
             return try value(type, name, attribute, subject, takesNull: takesNull)
         case .relationship(let relationship):
             let place = Place.relationship(relationship, subject: subject, isElement: false)
@@ -156,7 +158,7 @@ private final class RecordCheck {
     private func value<Value: Decodable>(
         _ type: Value.Type, _ name: String, _ attribute: ModelDescription.Attribute, _ subject: String, takesNull: Bool
     ) throws -> Value {
-        if !takesNull, attribute.isOptional != false {
+        if !takesNull {
             differences.append(
                 "\(subject): the attribute \(name) may be null, which \(type) does not decode. Make the property optional, or the "
                     + "attribute required (\"optional\": false).")

@@ -7,57 +7,57 @@ public import Foundation
 #endif
 
 /// A server's counters and measurements since its start: the `stats` message of the protocol.
-public struct Statistics: Sendable, Hashable, Codable {
+public struct Statistics: Sendable, Decodable {
     /// Numbers of jobs.
-    public struct Jobs: Sendable, Hashable, Codable {
+    public struct Jobs: Sendable, Decodable {
         /// Jobs that got a position in the order.
-        public var accepted: Int
+        public let accepted: Int
         /// Jobs that were applied.
-        public var completed: Int
+        public let completed: Int
         /// Jobs that ended with an error, without an effect.
-        public var failed: Int
+        public let failed: Int
         /// Jobs that had been applied before.
-        public var duplicate: Int
+        public let duplicate: Int
         /// Jobs that have not ended.
-        public var inFlight: Int
+        public let inFlight: Int
     }
 
     /// What happened to objects, summed over all jobs.
-    public struct Objects: Sendable, Hashable, Codable {
+    public struct Objects: Sendable, Decodable {
         /// Objects that were made.
-        public var inserted: Int
+        public let inserted: Int
         /// Objects that were changed.
-        public var updated: Int
+        public let updated: Int
         /// Objects that were compared and not written.
-        public var unchanged: Int
+        public let unchanged: Int
         /// Objects that were deleted.
-        public var deleted: Int
+        public let deleted: Int
         /// Records that were rejected.
-        public var rejected: Int
+        public let rejected: Int
     }
 
     /// How many of the measurements were at most that.
-    public struct Percentiles: Sendable, Hashable, Codable {
+    public struct Percentiles: Sendable, Decodable {
         /// Half of them.
-        public var p50: Int
+        public let p50: Int
         /// 90 of 100.
-        public var p90: Int
+        public let p90: Int
         /// 99 of 100.
-        public var p99: Int
+        public let p99: Int
         /// All of them.
-        public var max: Int
+        public let max: Int
     }
 
     /// How many of the times were at most that.
-    public struct DurationPercentiles: Sendable, Hashable, Codable {
+    public struct DurationPercentiles: Sendable, Decodable {
         /// Half of them.
-        public var p50: Duration
+        public let p50: Duration
         /// 90 of 100.
-        public var p90: Duration
+        public let p90: Duration
         /// 99 of 100.
-        public var p99: Duration
+        public let p99: Duration
         /// All of them.
-        public var max: Duration
+        public let max: Duration
 
         /// Reads microseconds, as the protocol has them.
         public init(from decoder: any Decoder) throws {
@@ -65,42 +65,34 @@ public struct Statistics: Sendable, Hashable, Codable {
             (p50, p90) = (.microseconds(microseconds.p50), .microseconds(microseconds.p90))
             (p99, max) = (.microseconds(microseconds.p99), .microseconds(microseconds.max))
         }
-
-        /// Writes microseconds.
-        public func encode(to encoder: any Encoder) throws {
-            func microseconds(_ time: Duration) -> Int { Int(time / .microseconds(1)) }
-            try Percentiles(
-                p50: microseconds(p50), p90: microseconds(p90), p99: microseconds(p99), max: microseconds(max)
-            ).encode(to: encoder)
-        }
     }
 
-    /// The times of each stage, and of the whole from the frame to the durable transaction.
-    public struct Latencies: Sendable, Hashable, Codable {
+    /// A measurement of each stage of jobs, and of the whole.
+    public struct Stages<Times: Sendable & Decodable>: Sendable, Decodable {
         /// From the whole frame to a worker that opens it.
-        public var queued: DurationPercentiles
+        public let queued: Times
         /// Decompressing, parsing and staging.
-        public var staged: DurationPercentiles
+        public let staged: Times
         /// Nil without a journal.
-        public var journalWaited: DurationPercentiles?
+        public let journalWaited: Times?
         /// Nil without a journal.
-        public var journalSynced: DurationPercentiles?
+        public let journalSynced: Times?
         /// Staged and in the journal, while other jobs were merged, or merging was paused.
-        public var waited: DurationPercentiles
+        public let waited: Times
         /// The writer's work.
-        public var merged: DurationPercentiles
+        public let merged: Times
         /// From there until the transaction was durable.
-        public var committed: DurationPercentiles
+        public let committed: Times
         /// From the frame to the durable transaction.
-        public var total: DurationPercentiles
+        public let total: Times
     }
 
     /// Sizes of transactions.
-    public struct Batches: Sendable, Hashable, Codable {
+    public struct Batches: Sendable, Decodable {
         /// Jobs of a transaction.
-        public var jobs: Percentiles
+        public let jobs: Percentiles
         /// How long its COMMIT took.
-        public var commit: DurationPercentiles
+        public let commit: DurationPercentiles
 
         private enum CodingKeys: String, CodingKey {
             case jobs
@@ -109,79 +101,79 @@ public struct Statistics: Sendable, Hashable, Codable {
     }
 
     /// Frames and collections that wait, and the memory of all jobs in flight.
-    public struct Queues: Sendable, Hashable, Codable {
+    public struct Queues: Sendable, Decodable {
         /// Frames that are not opened yet.
-        public var opening: Int
+        public let opening: Int
         /// Collections that are not staged yet.
-        public var staging: Int
+        public let staging: Int
         /// The memory of all jobs in flight.
-        public var bytes: Int
+        public let bytes: Int
         /// The age of the oldest job in flight; zero when there is none, nil of an earlier server.
         public var oldestAge: Duration? { oldestMilliseconds.map { .milliseconds($0) } }
-        package var oldestMilliseconds: Int?
+        package let oldestMilliseconds: Int?
     }
 
     /// The journal of accepted jobs.
-    public struct Journal: Sendable, Hashable, Codable {
+    public struct Journal: Sendable, Decodable {
         /// The size of its files.
-        public var bytes: Int
+        public let bytes: Int
         /// Entries that are not durable yet.
-        public var waiting: Int
+        public let waiting: Int
         /// The sequence of the newest job that was applied.
-        public var applied: Int64
+        public let applied: Int64
         /// A hash of all jobs up to that one and of what they did; see `protocol/running.md`.
-        public var history: String
+        public let history: String
         /// A hash of what decides outcomes besides the jobs; see `protocol/running.md`. Nil from an earlier server.
-        public var fingerprint: String?
+        public let fingerprint: String?
     }
 
     /// A log that several servers share.
-    public struct Log: Sendable, Hashable, Codable {
+    public struct Log: Sendable, Decodable {
         /// A server that shares the log.
-        public struct Replica: Sendable, Hashable, Codable {
+        public struct Replica: Sendable, Decodable {
             /// When the log got the newest entry of it.
             public var date: Date { Date(milliseconds: time) }
-            package var time: Int64
+            package let time: Int64
             /// Entries up to this position are on its disk.
-            public var durable: Int64
+            public let durable: Int64
             /// Entries up to this position are in a backup of it; 0 for none.
-            public var backup: Int64
+            public let backup: Int64
         }
 
         /// `nats`.
-        public var kind: String
+        public let kind: String
         /// The stream's name, and its identity.
-        public var stream: String?
+        public let stream: String?
         /// The stream's identity: another stream of the same name has another one.
-        public var identity: String
+        public let identity: String
         /// The name of this server in it.
-        public var replica: String
+        public let replica: String
         /// Where an accepted job is.
-        public var durability: ServerInformation.Durability
+        public let durability: ServerInformation.Durability
         /// Entries of this server that are on their way to the log.
-        public var waiting: Int
+        public let waiting: Int
         /// Why they wait, or why nothing can be read; nil while the log serves.
-        public var cause: String?
+        public let cause: String?
         /// Whether this server is connected to the log; nil for a log without connections.
-        public var isConnected: Bool?
+        public let isConnected: Bool?
         /// The server of the log that it is connected to.
-        public var server: String?
+        public let server: String?
         /// The newest position of the log that this server knows.
-        public var last: Int64
+        public let last: Int64
         /// Everything up to it is applied.
-        public var position: Int64
+        public let position: Int64
         /// Entries that are known and not applied.
-        public var lag: Int64
+        public let lag: Int64
         /// A hash of all entries up to the position and of what they did: equal on all servers at one position.
-        public var digest: String
+        public let digest: String
         /// A hash of what decides outcomes besides the jobs; see `protocol/running.md`. Nil from an earlier server.
-        public var fingerprint: String?
+        public let fingerprint: String?
         /// Nothing more is applied; reads go on.
-        public var isHalted: Bool
+        public let isHalted: Bool
         /// Why it has halted.
-        public var reason: String?
+        public let reason: String?
         /// The servers that share the log, by name, as of the position.
-        public var replicas: [String: Replica]?
+        public let replicas: [String: Replica]?
 
         private enum CodingKeys: String, CodingKey {
             case kind, stream, identity, replica, durability, waiting, cause, server, last, position, lag, digest
@@ -192,9 +184,9 @@ public struct Statistics: Sendable, Hashable, Codable {
     }
 
     /// The database.
-    public struct Store: Sendable, Hashable, Codable {
+    public struct Store: Sendable, Decodable {
         /// A newer server may have other words.
-        public struct State: RawRepresentable, Sendable, Hashable, Codable, CustomStringConvertible {
+        public struct State: RawRepresentable, Sendable, Hashable, Decodable, CustomStringConvertible {
             /// The protocol's word.
             public let rawValue: String
 
@@ -214,88 +206,89 @@ public struct Statistics: Sendable, Hashable, Codable {
         }
 
         /// Whether jobs are applied.
-        public var state: State
+        public let state: State
         /// For people: what it waits for.
-        public var cause: String?
+        public let cause: String?
         /// The size of the database's file. Like the following, nil of an earlier server.
-        public var bytes: Int?
+        public let bytes: Int?
         /// Free bytes of its file system.
-        public var freeDiskBytes: Int?
+        public let freeDiskBytes: Int?
         /// Outcomes of jobs that are stored.
-        public var outcomes: Int?
+        public let outcomes: Int?
         /// As many are stored at most; nil of an earlier server.
-        public var maximumOutcomes: Int?
+        public let maximumOutcomes: Int?
         /// When the job of the oldest of them ended; nil for none, and of an earlier server.
         public var oldestOutcomeDate: Date? { oldestOutcomeAt.map(Date.init(milliseconds:)) }
-        package var oldestOutcomeAt: Int64?
+        package let oldestOutcomeAt: Int64?
         /// When the whole WAL was last copied into the database; nil for not since the start.
         public var checkpointDate: Date? { checkpointedAt.map(Date.init(milliseconds:)) }
-        package var checkpointedAt: Int64?
+        package let checkpointedAt: Int64?
         /// When the last backup was done, also before the start; nil for none.
         public var backupDate: Date? { backedUpAt.map(Date.init(milliseconds:)) }
-        package var backedUpAt: Int64?
+        package let backedUpAt: Int64?
         /// Rejected records that are kept; nil of an earlier server.
-        public var rejects: Rejects?
+        public let rejects: Rejects?
 
         /// Rejected records that are kept.
-        public struct Rejects: Sendable, Hashable, Codable {
+        public struct Rejects: Sendable, Decodable {
             /// Their number.
-            public var count: Int
+            public let count: Int
             /// Their size in bytes.
-            public var bytes: Int
+            public let bytes: Int
             /// Those that were not kept, or gave way to later ones, since the start.
-            public var omitted: Int
+            public let omitted: Int
         }
     }
 
     /// SQLite's write-ahead log.
-    public struct WAL: Sendable, Hashable, Codable {
+    public struct WAL: Sendable, Equatable, Decodable {
         /// The size of its file.
-        public var bytes: Int
+        public let bytes: Int
         /// Pages that are not in the database yet.
-        public var uncheckpointedPages: Int
+        public let uncheckpointedPages: Int
         /// Other processes that have a read transaction open, and so may hold the WAL; nil for none, and of an earlier
         /// server.
-        public var readers: [Reader]?
+        public let readers: [Reader]?
 
         /// Another process that reads the store.
-        public struct Reader: Sendable, Hashable, Codable {
+        public struct Reader: Sendable, Equatable, Decodable {
             /// The name of its program; nil where the kernel does not report it.
-            public var process: String?
+            public let process: String?
             /// Its process id.
-            public var pid: Int?
+            public let pid: Int?
         }
 
         /// A WAL without readers, for doubles of a broker.
         public init(bytes: Int, uncheckpointedPages: Int) {
             self.bytes = bytes
             self.uncheckpointedPages = uncheckpointedPages
+            readers = nil
         }
     }
 
     /// About the last minute; see ``duration``.
-    public struct LastMinute: Sendable, Hashable, Codable {
+    public struct LastMinute: Sendable, Decodable {
         /// Numbers of jobs that ended.
-        public struct Jobs: Sendable, Hashable, Codable {
+        public struct Jobs: Sendable, Decodable {
             /// Jobs that were applied.
-            public var completed: Int
+            public let completed: Int
             /// Jobs that ended with an error, without an effect.
-            public var failed: Int
+            public let failed: Int
             /// Jobs that had been applied before.
-            public var duplicate: Int
+            public let duplicate: Int
         }
 
         /// The time that the numbers cover: 50 to 60 seconds, or the time since the start.
         public var duration: Duration { .milliseconds(milliseconds) }
-        package var milliseconds: Int
+        package let milliseconds: Int
         /// Jobs that ended.
-        public var jobs: Jobs
+        public let jobs: Jobs
         /// What happened to objects.
-        public var objects: Objects
+        public let objects: Objects
         /// Transactions.
-        public var commits: Int
+        public let commits: Int
         /// With an error of 6 %.
-        public var latencies: Latencies
+        public let latencies: Stages<DurationPercentiles>
 
         private enum CodingKeys: String, CodingKey {
             case milliseconds, jobs, objects, commits
@@ -304,50 +297,46 @@ public struct Statistics: Sendable, Hashable, Codable {
     }
 
     /// How long jobs took, by stage and in all, and transactions, since the start.
-    public struct Histograms: Sendable, Hashable, Codable {
+    public struct Histograms: Sendable, Decodable {
         /// The distribution of one stage's times.
-        public struct Histogram: Sendable, Hashable, Codable {
+        public struct Histogram: Sendable, Decodable {
             /// How many of the times were at most each of the bounds.
-            public var counts: [Int]
+            public let counts: [Int]
             /// All of them.
-            public var count: Int
+            public let count: Int
             /// Their sum.
             public var sum: Duration { .microseconds(sumMicroseconds) }
-            package var sumMicroseconds: Int
+            package let sumMicroseconds: Int
         }
 
         /// The bounds of all histograms, in ascending order.
         public var bounds: [Duration] { boundsMicroseconds.map { .microseconds($0) } }
-        package var boundsMicroseconds: [Int]
-        /// From the whole frame to a worker that opens it.
-        public var queued: Histogram
-        /// Decompressing, parsing and staging.
-        public var staged: Histogram
-        /// Nil without a journal.
-        public var journalWaited: Histogram?
-        /// Nil without a journal.
-        public var journalSynced: Histogram?
-        /// Staged and in the journal, while other jobs were merged, or merging was paused.
-        public var waited: Histogram
-        /// The writer's work.
-        public var merged: Histogram
-        /// From there until the transaction was durable.
-        public var committed: Histogram
-        /// From the frame to the durable transaction.
-        public var total: Histogram
+        package let boundsMicroseconds: [Int]
+        /// The times of jobs.
+        public let stages: Stages<Histogram>
         /// The COMMITs of transactions.
-        public var commit: Histogram
+        public let commit: Histogram
+
+        private enum CodingKeys: String, CodingKey { case boundsMicroseconds, commit }
+
+        /// Reads the protocol's members, of which each stage is one.
+        public init(from decoder: any Decoder) throws {
+            let container = try decoder.container(keyedBy: CodingKeys.self)
+            boundsMicroseconds = try container.decode([Int].self, forKey: .boundsMicroseconds)
+            commit = try container.decode(Histogram.self, forKey: .commit)
+            stages = try Stages(from: decoder)
+        }
     }
 
     /// The last change of the model by a reload or a migration.
-    public struct Reload: Sendable, Hashable, Codable {
+    public struct Reload: Sendable, Decodable {
         /// When it ended.
         public var date: Date { Date(milliseconds: at) }
-        package var at: Int64
+        package let at: Int64
         /// The new model is in effect.
-        public var isSuccessful: Bool
+        public let isSuccessful: Bool
         /// Why the model before it stays in effect.
-        public var reason: String?
+        public let reason: String?
 
         private enum CodingKeys: String, CodingKey {
             case at, reason
@@ -356,72 +345,72 @@ public struct Statistics: Sendable, Hashable, Codable {
     }
 
     /// Clients that are connected.
-    public struct Connections: Sendable, Hashable, Codable {
+    public struct Connections: Sendable, Decodable {
         /// Connections that are open now.
-        public var open: Int
+        public let open: Int
         /// The most that the server accepts at once.
-        public var maximum: Int
+        public let maximum: Int
     }
 
     /// The memory of the server's process.
-    public struct Memory: Sendable, Hashable, Codable {
+    public struct Memory: Sendable, Decodable {
         /// Its resident set, in bytes.
-        public var residentBytes: Int
+        public let residentBytes: Int
         /// Allocations of the process since its start; nil where its allocator does not count them.
-        public var allocations: Int?
+        public let allocations: Int?
     }
 
     /// Numbers of jobs.
-    public var jobs: Jobs
+    public let jobs: Jobs
     /// Failed jobs by the code of their fault.
-    public var failures: [String: Int]
+    public let failures: [String: Int]
     /// What happened to objects.
-    public var objects: Objects
+    public let objects: Objects
     /// Rejected records by entity; nil of an earlier server.
-    public var rejects: [String: Int]?
+    public let rejects: [String: Int]?
     /// What warnings of jobs counted, by entity and code, such as `extraKey`. Nil from a server that does not say it.
-    public var warnings: [String: [String: Int]]?
+    public let warnings: [String: [String: Int]]?
     /// Operations whose records were applied one after the other, and not as sets, by the reason; nil of an earlier server.
-    public var interpreted: [String: Int]?
+    public let interpreted: [String: Int]?
     /// Transactions.
-    public var commits: Int
+    public let commits: Int
     /// Transactions and their sizes.
-    public var batches: Batches
+    public let batches: Batches
     /// What waits now.
-    public var queues: Queues
+    public let queues: Queues
     /// How long jobs took since the start.
-    public var latencies: Latencies
+    public let latencies: Stages<DurationPercentiles>
     /// Nil of an earlier server.
-    public var lastMinute: LastMinute?
+    public let lastMinute: LastMinute?
     /// Nil of an earlier server.
-    public var histograms: Histograms?
+    public let histograms: Histograms?
     /// The database.
-    public var store: Store
+    public let store: Store
     /// SQLite's write-ahead log.
-    public var wal: WAL
+    public let wal: WAL
     /// Subscriptions of the feed that are open now.
-    public var subscriptions: Int
+    public let subscriptions: Int
     /// Nil without a journal.
-    public var journal: Journal?
+    public let journal: Journal?
     /// Nil without a log that several servers share.
-    public var log: Log?
+    public let log: Log?
     /// Nil of an embedded broker.
-    public var memory: Memory?
+    public let memory: Memory?
     /// Nil of an embedded broker.
     public var uptime: Duration? { uptimeMilliseconds.map { .milliseconds($0) } }
-    package var uptimeMilliseconds: Int?
+    package let uptimeMilliseconds: Int?
     /// An administrator has paused merging.
-    public var isPaused: Bool
+    public let isPaused: Bool
     /// New jobs are refused, because the server ends; nil of an earlier server.
-    public var isDraining: Bool?
+    public let isDraining: Bool?
     /// Nil before the first reload, and of an earlier server.
-    public var lastReload: Reload?
+    public let lastReload: Reload?
     /// The server's name and version; nil of an embedded broker.
-    public var server: String?
+    public let server: String?
     /// The path of the database's file; nil of an embedded broker, of a store that a command opens itself, and of an earlier server.
-    public var storeFile: String?
+    public let storeFile: String?
     /// Nil of an embedded broker.
-    public var connections: Connections?
+    public let connections: Connections?
     /// The whole message, with what a newer server adds to it.
     public var json: RawJSON { RawJSON(text) }
     private var text: [UInt8] = []
@@ -442,9 +431,9 @@ public struct Statistics: Sendable, Hashable, Codable {
 }
 
 /// A server's description of itself.
-public struct ServerInformation: Sendable, Hashable {
+public struct ServerInformation: Sendable {
     /// A server's limits and retention; nil for those that it does not report.
-    public struct Limits: Sendable, Hashable {
+    public struct Limits: Sendable {
         /// A message as it goes over the socket, compressed.
         public var maximumFrameBytes: Int?
         /// A message before it is compressed.
@@ -500,7 +489,7 @@ public struct ServerInformation: Sendable, Hashable {
 
 extension ServerInformation {
     /// Where an accepted job is. A newer server may have other words.
-    public struct Durability: RawRepresentable, Sendable, Hashable, Codable {
+    public struct Durability: RawRepresentable, Sendable, Hashable, Decodable {
         /// The protocol's word.
         public let rawValue: String
 

@@ -46,15 +46,14 @@ import Tracing
         ("/json", { _ = try await $0.set("r", of: "E", key: 1, to: $1) }),
         ("/json", { _ = try await $0.processPayload(json: $1) }),
         ("/json", { _ = try await $0.processPayload(json: $1, by: .path("/x")) }),
-        ("/object", { try await $0.run(.process(RawJSON("{}"), object: $1)) }),
-        ("/object", { try await $0.run(.relate(RawJSON("null"), relationship: "r", object: $1)) }),
-        ("/objects", { try await $0.run(.delete($1)) }),
-        ("/arguments/0", { try await $0.run(.deleteMatching(.init("a == %@", arguments: [$1]))) }),
+        ("/object", { _ = try await $0.update("E", key: $1, json: "{}") }),
+        ("/object", { _ = try await $0.set("r", of: "E", key: $1, to: nil) }),
+        ("/arguments/0", { _ = try await $0.delete("E", where: .init("a == %@", arguments: [$1])) }),
         (
             "/arguments/1",
             {
                 let predicate = BrokerPredicate("a == %@ OR b == %@", arguments: [RawJSON("1"), $1])
-                try await $0.run(.sync(RawJSON("[]"), where: predicate, actions: .all, part: nil))
+                _ = try await $0.sync(json: "[]", as: "E", where: predicate)
             }
         ),
         (
@@ -162,12 +161,6 @@ import Tracing
         let content = try job(deepest).content(id: "a", wantsAcceptance: false)
         _ = try ClientEnvelope.decode(parsing: JSONText(copying: content))
         #expect(throws: BrokerError.self) { try job(deepest + 1).content(id: "a", wantsAcceptance: false) }
-    }
-}
-
-extension RemoteBroker {
-    fileprivate func run(_ action: Job.Operation.Action) async throws {
-        _ = try await process(Job([.init(entity: "E", action)]))
     }
 }
 

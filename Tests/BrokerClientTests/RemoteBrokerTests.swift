@@ -564,7 +564,7 @@ private final class FakeHandler: ChannelInboundHandler {
             { $0.isDryRun = true }, { $0.maximumDeletions = .objects(1) }, { $0.bookmark = Job.Bookmark("a", "b") },
         ]
         for change in changes {
-            var job = Job(Job.Operation(entity: "Row", .delete(RawJSON("[1]"))))
+            var job = Job(try .delete("Row", keys: [1]))
             change(&job)
             await #expect { try await client.process(job) } throws: { ($0 as? BrokerError)?.code == .unsupported }
         }

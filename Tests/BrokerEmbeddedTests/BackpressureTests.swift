@@ -308,9 +308,8 @@ import Testing
         let operations: [Job.Operation] = [
             .process(json: text, as: "Employee"), .process(json: bytes, as: "Employee"), .processPayload(json: text),
             .sync(json: text, as: "Employee"), try .set("department", of: "Employee", key: 1, to: RawJSON(text)),
-            .init(entity: "Employee", .process(RawJSON("{}"), object: .init(text))),
-            .init(entity: "Employee", .delete(.init(text))),
-            .init(entity: "Employee", .deleteMatching(.init("id == %@", arguments: [.init(text)]))),
+            try .update("Employee", key: RawJSON(text), json: "{}"),
+            .delete("Employee", where: .init("id == %@", arguments: [.init(text)])),
         ]
         for operation in operations {
             let error = await #expect(throws: BrokerError.self) { _ = try await broker.run(operation) }

@@ -370,16 +370,16 @@ extension LoadRun {
     private func operation(_ json: RawJSON, of url: URL) -> Job.Operation {
         let reading = command.records.reading
         if command.records.sync, let entity = reading.entity {
-            return Job.Operation(entity: entity, sync(json, isLast: false))
+            return sync(json, of: entity, isLast: false)
         }
         return reading.operation(json, inferredMapping: mapping, path: url.path())
     }
 
     // MARK: - Sync
 
-    private func sync(_ json: RawJSON, isLast: Bool) -> Job.Operation.Action {
+    private func sync(_ json: RawJSON, of entity: String, isLast: Bool) -> Job.Operation {
         .sync(
-            json, where: command.records.selection.predicate, actions: .all,
+            json: json, as: entity, where: command.records.selection.predicate, actions: .all,
             part: command.dryRun ? nil : Job.Operation.SyncPart(id: partID, isLast: isLast))
     }
 
@@ -389,7 +389,7 @@ extension LoadRun {
         if let fault = trial.dropBroken() { throw fault }
         let (json, records) = trial.take()
         var job = Job(
-            Job.Operation(entity: command.records.reading.entity ?? "", sync(json, isLast: true)),
+            sync(json, of: command.records.reading.entity ?? "", isLast: true),
             onInvalid: command.records.reading.onInvalid)
         job.isDryRun = command.dryRun
         job.maximumDeletions = command.records.maxDelete

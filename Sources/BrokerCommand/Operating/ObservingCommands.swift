@@ -67,10 +67,11 @@ struct TopScreen {
 
     private var latencyLines: [String] {
         let header = ["", "minute: p50", "p99", "max", "all: p50", "p99", "max"]
-        let stages: [(String, (Statistics.Latencies) -> Statistics.DurationPercentiles?)] = [
-            ("queued", \.queued), ("staged", \.staged), ("journal", \.journalSynced), ("waited", \.waited),
-            ("merged", \.merged), ("committed", \.committed), ("total", \.total),
-        ]
+        let stages: [(String, (Statistics.Stages<Statistics.DurationPercentiles>) -> Statistics.DurationPercentiles?)] =
+            [
+                ("queued", \.queued), ("staged", \.staged), ("journal", \.journalSynced), ("waited", \.waited),
+                ("merged", \.merged), ("committed", \.committed), ("total", \.total),
+            ]
         // No job takes no time: without one there is nothing to show.
         let latencies = now.lastMinute?.latencies
         let lastMinute = latencies?.total.max == .zero ? nil : latencies

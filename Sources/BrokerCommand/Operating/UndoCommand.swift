@@ -53,9 +53,8 @@ struct UndoCommand: AsyncParsableCommand {
         }
         let loaded = load.keys.filter { !$0.value.isEmpty }.sorted { $0.key < $1.key }
         var job = Job([])
-        job.operations = loaded.map { entity, keys in
-            let keys = keys.map(\.description).sorted()
-            return Job.Operation(entity: entity, .delete(RawJSON("[\(keys.joined(separator: ","))]")))
+        job.operations = try loaded.map { entity, keys in
+            try .delete(entity, keys: keys.sorted { $0.description < $1.description })
         }
         guard !loaded.isEmpty else {
             throw CommandFailure("Nothing is there any more that \(load.id) has inserted.")

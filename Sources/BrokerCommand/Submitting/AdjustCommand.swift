@@ -56,8 +56,12 @@ struct AdjustCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let action = Job.Operation.Action.adjust(
-            increment: Change.json(increment), append: Change.json(append), object: keys[0].json)
-        try await options.run(action, named: "broker adjust", expecting: condition.expectation, at: { _ in nil })
+        let operation = Job.Operation(
+            options.entity ?? "",
+            [
+                .object(keys[0].json), Change.json(increment).map { MessageField("increment", .json($0)) },
+                Change.json(append).map { MessageField("append", .json($0)) },
+            ])
+        try await options.run(operation.expecting(condition.expectation), named: "broker adjust")
     }
 }

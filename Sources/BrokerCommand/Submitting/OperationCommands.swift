@@ -47,18 +47,16 @@ struct OperationOptions: ParsableArguments {
     ///   - asks: a person is asked before anything is deleted.
     ///   - place: what a JSON Pointer into the job's message leads to; nil when it leads to nothing that has a name.
     func run(
-        _ action: Job.Operation.Action, named name: String, readsStandardInput: Bool = false,
-        deletions: DeletionOptions? = nil, asks: Bool = false, expecting: Job.Expectation? = nil,
-        links: Job.LinkChange? = nil, at place: @escaping @Sendable (_ path: String?) -> JobPlace?
+        _ operation: Job.Operation, named name: String, readsStandardInput: Bool = false,
+        deletions: DeletionOptions? = nil, asks: Bool = false,
+        at place: @escaping @Sendable (_ path: String?) -> JobPlace? = { _ in nil }
     ) async throws {
         let tally = tally(readsStandardInput: readsStandardInput)
         let state = try await connection.connected(
             name, isDryRun: dryRun, onInterruption: interruption(of: tally, readsStandardInput: readsStandardInput)
         ) { broker in
             var stream = JobStream(broker, tally, maximumInFlight: 1)
-            var job = job(action, id: id, deletions)
-            job.operations[0].expectation = expecting
-            job.operations[0].links = links
+            let job = job(operation, id: id, deletions)
             do throws(JobStream.Stopped) {
                 if asks { try await Self.ask(for: job, in: stream, at: place) }
                 try await stream.send(job, at: place)
@@ -68,9 +66,8 @@ struct OperationOptions: ParsableArguments {
         try end(state, countsRecords: false)
     }
 
-    func job(_ action: Job.Operation.Action, id: String?, _ deletions: DeletionOptions?) -> Job {
-        var job = Job(Job.Operation(entity: entity ?? "", action), onInvalid: onInvalid)
-        job.id = id.map { JobID($0) }
+    func job(_ operation: Job.Operation, id: String?, _ deletions: DeletionOptions?) -> Job {
+        var job = Job(operation, id: id.map { JobID($0) }, onInvalid: onInvalid)
         job.isDryRun = dryRun
         job.maximumDeletions = deletions?.maximum
         return job
@@ -240,16 +237,15 @@ struct DeleteCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let action: Job.Operation.Action =
-            if let predicate = selection.predicate {
-                .deleteMatching(predicate)
-            } else {
-                .delete(RawJSON("[\(keys.map(\.json.description).joined(separator: ","))]"))
-            }
+        let entity = options.entity ?? ""
+        let operation =
+            try selection.predicate.map { Job.Operation.delete(entity, where: $0) }
+            ?? .delete(entity, keys: keys.map(\.json))
         // Keys name what is deleted; a predicate may match more than was thought.
         let asks = selection.predicate != nil && !options.dryRun && deletions.mayAsk()
         try await options.run(
-            action, named: "broker delete", deletions: deletions, asks: asks, expecting: condition.expectation, at: key)
+            operation.expecting(condition.expectation), named: "broker delete", deletions: deletions, asks: asks,
+            at: key)
     }
 
     /// The key that a JSON Pointer into the job's message leads to.
@@ -301,10 +297,10 @@ struct RelateCommand: AsyncParsableCommand {
 
     func run() async throws {
         let value = try to?.json ?? read(file ?? "-")
+        let operation = try Job.Operation.set(relationship, of: options.entity ?? "", key: object.json, to: value)
         try await options.run(
-            .relate(value, relationship: relationship, object: object.json), named: "broker relate",
-            readsStandardInput: to == nil && file ?? "-" == "-", expecting: condition.expectation, links: links,
-            at: { _ in nil })
+            operation.expecting(condition.expectation).changing(links: links), named: "broker relate",
+            readsStandardInput: to == nil && file ?? "-" == "-")
     }
 
     private func read(_ path: String) throws(CommandFailure) -> RawJSON {
@@ -511,11 +507,11 @@ private struct SyncRun {
         let (json, records) = gathered.take()
         let isAlone = isLast && stream.jobCount == 0
         if isLast { try await stream.settle() }
-        let action = Job.Operation.Action.sync(
-            json, where: command.selection.predicate, actions: actions,
+        let operation = Job.Operation.sync(
+            json: json, as: command.options.entity ?? "", where: command.selection.predicate, actions: actions,
             part: isAlone ? nil : Job.Operation.SyncPart(id: partID, isLast: isLast))
         let id = command.options.id.map { isAlone ? $0 : "\($0)-\(stream.jobCount + 1)" }
-        var job = command.options.job(action, id: id, command.deletions)
+        var job = command.options.job(operation, id: id, command.deletions)
         (job.onInvalid, job.unknownKeys) = (command.policy, command.strictness.unknownKeys)
         let place = { @Sendable path in records.record(at: path) }
         if isLast, asks { try await OperationOptions.ask(for: job, in: stream, at: place) }

@@ -23,11 +23,10 @@ package struct Reject: Sendable {
 
     fileprivate init?(_ json: JSONValue) {
         guard let id = json["id"]?.int64, let request = json["request"],
-            let fields = request["operations"]?.elements.first(where: { _ in true }),
-            let operation = Job.Operation(rejected: fields)
+            let fields = request["operations"]?.elements.first(where: { _ in true })
         else { return nil }
         self.id = id
-        self.operation = operation
+        operation = Job.Operation(fields)
         job = json["job"]?.string ?? ""
         sequence = json["sequence"]?.int64 ?? 0
         user = json["user"]?.int64 ?? 0
@@ -51,30 +50,6 @@ package struct Reject: Sendable {
 
     /// Of the job that says it again.
     static func retryID(of id: Int64) -> JobID { JobID("reject-\(id)") }
-}
-
-extension Job.Operation {
-    /// Nil for an operation that this version does not know.
-    fileprivate init?(rejected fields: JSONValue) {
-        let json = RawJSON((fields["json"] ?? fields["objects"])?.jsonText ?? [])
-        let object = fields["object"].map { RawJSON($0.jsonText) }
-        let action: Action
-        switch fields["op"]?.string ?? "process" {
-        case "process": action = .process(json, object: object)
-        case "relate":
-            guard let object, let relationship = fields["relationship"]?.string else { return nil }
-            action = .relate(json, relationship: relationship, object: object)
-        case "sync":
-            let actions = fields["actions"]?.elements.compactMap(\.string).map(SyncAction.init) ?? []
-            action = .sync(json, where: nil, actions: Set(actions), part: nil)
-        case "map":
-            let mapping = fields["mapping"]?.string.map(Reading.mapping)
-            action = .map(json, by: mapping ?? fields["path"]?.string.map(Reading.path) ?? .keyPaths)
-        case "delete": action = .delete(json)
-        default: return nil
-        }
-        self.init(entity: fields["entity"]?.string ?? "", action)
-    }
 }
 
 extension RemoteBroker {

@@ -113,11 +113,12 @@ struct NowPage {
     private func stages(_ now: Statistics) -> HTML {
         var table = Table(
             "Time in each stage", ["stage", "#p50, last minute", "#p99", "#p50, since the start", "#p99", "#max"])
-        let stages: [(String, (Statistics.Latencies) -> Statistics.DurationPercentiles?)] = [
-            ("queued", \.queued), ("staged", \.staged), ("journal", \.journalSynced), ("waited", \.waited),
-            ("merged", \.merged),
-            ("committed", \.committed), ("total", \.total),
-        ]
+        let stages: [(String, (Statistics.Stages<Statistics.DurationPercentiles>) -> Statistics.DurationPercentiles?)] =
+            [
+                ("queued", \.queued), ("staged", \.staged), ("journal", \.journalSynced), ("waited", \.waited),
+                ("merged", \.merged),
+                ("committed", \.committed), ("total", \.total),
+            ]
         let minute = now.lastMinute?.latencies
         let isIdle = minute?.total.max == .zero
         for (name, stage) in stages {

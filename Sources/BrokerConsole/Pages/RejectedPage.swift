@@ -115,12 +115,10 @@ struct RejectedRecordPage {
     /// The object that has the key of the record.
     private var stored: HTML? {
         get async {
-            switch reject.operation.action {
-            case .process, .sync: break
-            default: return nil
-            }
-            guard let model = try? ShownModel(await client.model().json), let entity = model[reject.operation.entity],
-                let key = tree.flatMap(entity.key), key.json.utf8.count < 1_000,
+            guard ["process", "sync"].contains(reject.operation.word ?? "process"),
+                let model = try? ShownModel(await client.model().json),
+                let entity = model[reject.operation.entity], let key = tree.flatMap(entity.key),
+                key.json.utf8.count < 1_000,
                 (try? await client.object(key, of: entity)) != nil
             else { return nil }
             return EntityPage.link(entity.name, key)
