@@ -28,12 +28,13 @@ struct PendingJobs<Waiter: Sendable>: Sendable {
         let frame: [UInt8]
         let waiter: Waiter
         fileprivate(set) var isInFlight: Bool
-        /// It was written to a connection, the one in force or one before it.
-        fileprivate(set) var wasSent: Bool
+        /// The number of its frame on the newest connection that it was written to; nil when it was written to none.
+        fileprivate(set) var sentAs: Int?
         /// Its task was cancelled, and the server was asked to cancel it.
         fileprivate(set) var isCancelled = false
 
         var id: JobID { place.id }
+        var wasSent: Bool { sentAs != nil }
     }
 
     let maximumCount: Int
@@ -58,20 +59,20 @@ struct PendingJobs<Waiter: Sendable>: Sendable {
     /// Those of all jobs, in no order.
     var waiters: [Waiter] { jobs.values.map(\.waiter) }
 
-    /// Nil when a job of that id is unanswered; then nothing changes. ``admit(isSent:)`` returns the jobs that may be sent.
+    /// Nil when a job of that id is unanswered; then nothing changes. ``admit(sentAs:)`` returns the jobs that may be sent.
     ///
-    /// - Parameters:
-    ///   - entersAtOnce: the job is in the window at once if no other waits and there is room.
-    ///   - isSent: what is in the window at once is written at once.
-    /// - Returns: also whether it is.
+    /// - Parameter frameNumber: with which it is written at once, if no other waits and there is room in the window; nil
+    ///   without a connection.
+    /// - Returns: also whether it is in the window.
     mutating func add(
-        id: JobID, frame: [UInt8], waiter: Waiter, entersAtOnce: Bool, isSent: Bool
+        id: JobID, frame: [UInt8], waiter: Waiter, sentAs frameNumber: Int?
     ) -> (place: Place, hasEntered: Bool)? {
         guard jobs.index(forKey: id) == nil else { return nil }
         let place = Place(id: id, ordinal: nextOrdinal)
         nextOrdinal += 1
-        let enters = entersAtOnce && waiting.isEmpty && hasRoom(for: frame)
-        jobs[id] = Job(place: place, frame: frame, waiter: waiter, isInFlight: enters, wasSent: enters && isSent)
+        let enters = waiting.isEmpty && hasRoom(for: frame)
+        jobs[id] = Job(
+            place: place, frame: frame, waiter: waiter, isInFlight: enters, sentAs: enters ? frameNumber : nil)
         if enters { entered(frame) } else { waiting.append(place) }
         return (place, enters)
     }
@@ -87,8 +88,8 @@ struct PendingJobs<Waiter: Sendable>: Sendable {
 
     /// Takes the next job into the window; nil when none waits or there is no room.
     ///
-    /// - Parameter isSent: it is written at once.
-    mutating func admit(isSent: Bool) -> Job? {
+    /// - Parameter frameNumber: with which it is written at once; nil without a connection.
+    mutating func admit(sentAs frameNumber: Int?) -> Job? {
         while let place = waiting.first {
             guard let index = jobs.index(forKey: place.id), jobs.values[index].place == place else {
                 waiting.removeFirst()
@@ -99,7 +100,7 @@ struct PendingJobs<Waiter: Sendable>: Sendable {
             waiting.removeFirst()
             entered(job.frame)
             jobs.values[index].isInFlight = true
-            jobs.values[index].wasSent = isSent
+            jobs.values[index].sentAs = frameNumber
             return job
         }
         return nil
@@ -150,20 +151,18 @@ struct PendingJobs<Waiter: Sendable>: Sendable {
     /// How many were written to a connection before and are still unanswered.
     var resendCount: Int { jobs.values.lazy.filter(\.wasSent).count }
 
-    /// The frames of what is in flight, in order, to be written now.
-    mutating func sendAll() -> [[UInt8]] {
+    /// The frames of what is in flight, in order, to be written now: after that many others.
+    mutating func sendAll(after frameCount: Int) -> [[UInt8]] {
         let sent = allInFlight
-        for job in sent { jobs[job.id]?.wasSent = true }
+        for (index, job) in sent.enumerated() { jobs[job.id]?.sentAs = frameCount + index + 1 }
         return sent.map(\.frame)
     }
 
+    /// The job in flight whose frame has that number on the connection in force.
+    func job(sentAs frameNumber: Int) -> JobID? { jobs.values.first { $0.isInFlight && $0.sentAs == frameNumber }?.id }
+
     /// The jobs that must be sent again on a new connection, in order.
     var allInFlight: [Job] { jobs.values.filter(\.isInFlight).sorted { $0.place.ordinal < $1.place.ordinal } }
-
-    /// The one of ``allInFlight`` that was added first.
-    var firstInFlight: Job? {
-        jobs.values.lazy.filter(\.isInFlight).min { $0.place.ordinal < $1.place.ordinal }
-    }
 
     /// Empties everything; the jobs in order.
     mutating func removeAll() -> [Job] {
@@ -183,7 +182,8 @@ struct PendingRequests<Waiter: Sendable>: Sendable {
         let frame: [UInt8]
         let waiter: Waiter
         let isSentOnce: Bool
-        var wasSent: Bool
+        /// As of a job.
+        var sentAs: Int?
     }
 
     private var requests: [Int: Request] = [:]
@@ -193,9 +193,9 @@ struct PendingRequests<Waiter: Sendable>: Sendable {
 
     /// - Parameters:
     ///   - isSentOnce: it changes something, and must not be sent again.
-    ///   - isSent: it is written at once.
-    mutating func add(_ number: Int, frame: [UInt8], waiter: Waiter, isSentOnce: Bool, isSent: Bool) {
-        requests[number] = Request(frame: frame, waiter: waiter, isSentOnce: isSentOnce, wasSent: isSent)
+    ///   - frameNumber: with which it is written at once; nil without a connection.
+    mutating func add(_ number: Int, frame: [UInt8], waiter: Waiter, isSentOnce: Bool, sentAs frameNumber: Int?) {
+        requests[number] = Request(frame: frame, waiter: waiter, isSentOnce: isSentOnce, sentAs: frameNumber)
     }
 
     mutating func remove(_ number: Int) -> Waiter? { requests.removeValue(forKey: number)?.waiter }
@@ -206,25 +206,23 @@ struct PendingRequests<Waiter: Sendable>: Sendable {
         return requests[number] == nil ? nil : number
     }
 
-    /// The frames of all, in order, to be written now. What was sent before asks and changes nothing, so that is safe.
-    mutating func sendAll() -> [[UInt8]] {
-        for number in requests.keys { requests[number]?.wasSent = true }
-        return requests.sorted { $0.key < $1.key }.map(\.value.frame)
+    /// The frames of all, in order, to be written now: after that many others. What was sent before asks and changes nothing, so
+    /// that is safe.
+    mutating func sendAll(after frameCount: Int) -> [[UInt8]] {
+        let sent = requests.sorted { $0.key < $1.key }
+        for (index, request) in sent.enumerated() { requests[request.key]?.sentAs = frameCount + index + 1 }
+        return sent.map(\.value.frame)
     }
+
+    /// The unanswered request whose frame has that number on the connection in force.
+    func number(sentAs frameNumber: Int) -> Int? { requests.first { $0.value.sentAs == frameNumber }?.key }
 
     /// Takes out what was sent and must not be sent again, in order.
     mutating func removeSentOnce() -> [Waiter] {
-        let gone = requests.filter { $0.value.isSentOnce && $0.value.wasSent }.sorted { $0.key < $1.key }
+        let gone = requests.filter { $0.value.isSentOnce && $0.value.sentAs != nil }.sorted { $0.key < $1.key }
         for (number, _) in gone { requests[number] = nil }
         return gone.map(\.value.waiter)
     }
-
-    /// The oldest one.
-    var first: (number: Int, frame: [UInt8])? {
-        requests.min { $0.key < $1.key }.map { ($0.key, $0.value.frame) }
-    }
-
-    var last: Int? { requests.keys.max() }
 
     mutating func removeAll() -> [Waiter] {
         defer { requests = [:] }

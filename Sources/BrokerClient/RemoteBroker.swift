@@ -228,7 +228,7 @@ public final class RemoteBroker: BrokerService {
     }
 
     func unexpected(_ answer: ServerEnvelope, to type: String) -> BrokerError {
-        if case .error(var error) = answer.message {
+        if case .error(var error, _) = answer.message {
             // It is about the request, which may have the id of a job.
             error.jobID = nil
             return error

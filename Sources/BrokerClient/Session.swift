@@ -43,7 +43,7 @@ struct JobWaiter: Sendable {
 /// 2. Connections are numbered; what an older one says is ignored.
 /// 3. Whatever was added is answered once: by the server, by an error, or by its own withdrawal.
 /// 4. A job whose task was cancelled is not written any more, and its outcome is not guessed. See ``cancel(_:frame:)``.
-/// 5. An error fails the job that it is about, or none: never one by guess. See ``ErrorAttribution``.
+/// 5. An error fails the job or the request whose frame it names, or none: never one by guess.
 /// 6. While the client runs, the session connects again by itself after each loss. See ``stayConnected(at:)``.
 struct Session: Sendable {
     enum Link: Sendable, Equatable {
@@ -129,8 +129,8 @@ struct Session: Sendable {
     var wasWelcomed = false
     /// Set while a lost connection is to be had again, and until the new one has answered something.
     var reconnection: Reconnection?
-    /// Set while the session looks for the message that an error is about.
-    var attribution: ErrorAttribution?
+    /// Frames that were written to the connection in force, the greeting among them: an error names one by its number.
+    private var frameCount = 0
     /// When the newest answer came, or, if none has come since, when the oldest unanswered message was added. Only
     /// meaningful while anything is unanswered, and with a limit for answers.
     var waitingSince = NIODeadline.uptimeNanoseconds(0)
@@ -167,7 +167,7 @@ struct Session: Sendable {
             if reconnection != nil { beginWaiting(at: now()) }
         }
         let added = jobs.add(
-            id: id, frame: frame, waiter: waiter, entersAtOnce: attribution == nil, isSent: isConnected)
+            id: id, frame: frame, waiter: waiter, sentAs: nextFrame)
         guard let added else { throw .idInUse(id) }
         var effects = Effects()
         if added.hasEntered { send(frame, of: waiter, into: &effects) } else { admit(into: &effects) }
@@ -184,10 +184,9 @@ struct Session: Sendable {
             waitingSince = now
             beginWaiting(at: now)
         }
-        let isSent = isConnected && attribution == nil
-        requests.add(number, frame: frame, waiter: waiter, isSentOnce: isSentOnce, isSent: isSent)
+        requests.add(number, frame: frame, waiter: waiter, isSentOnce: isSentOnce, sentAs: nextFrame)
         var effects = Effects()
-        if isSent { effects.write = [frame] }
+        if isConnected { write(frame, into: &effects) }
         connectIfNeeded(at: now, into: &effects)
         return effects
     }
@@ -256,7 +255,6 @@ struct Session: Sendable {
             let error = wasReached ? .connectionLost(reason) : BrokerError.cannotConnect(path: path, reason: reason)
             return abandon(error, at: now, into: &effects)
         }
-        attribution?.asked = nil
         connect(reconnection, after: delay, at: now, into: &effects)
     }
 
@@ -299,14 +297,21 @@ struct Session: Sendable {
 
     /// Takes what fits into the window, and writes it if there is a connection; else the next one begins with it.
     mutating func admit(into effects: inout Effects) {
-        guard attribution == nil else { return }
-        while let job = jobs.admit(isSent: isConnected) { send(job.frame, of: job.waiter, into: &effects) }
+        while let job = jobs.admit(sentAs: nextFrame) { send(job.frame, of: job.waiter, into: &effects) }
     }
 
     /// Writes the frame of a job that is in the window now.
-    private func send(_ frame: [UInt8], of waiter: JobWaiter, into effects: inout Effects) {
-        if isConnected { effects.write.append(frame) }
+    private mutating func send(_ frame: [UInt8], of waiter: JobWaiter, into effects: inout Effects) {
+        if isConnected { write(frame, into: &effects) }
         if waiter.admitted != nil { effects.deliveries.append(.admitted(waiter)) }
+    }
+
+    /// The number of the next frame on the connection; nil without one.
+    private var nextFrame: Int? { isConnected ? frameCount + 1 : nil }
+
+    private mutating func write(_ frame: [UInt8], into effects: inout Effects) {
+        effects.write.append(frame)
+        frameCount += 1
     }
 
     /// The time without a connection counts from when something is unanswered.
@@ -326,7 +331,6 @@ struct Session: Sendable {
         link = .disconnected
         isLossNoted = false
         reconnection = nil
-        attribution = nil
     }
 
     private mutating func connectIfNeeded(at now: @autoclosure () -> NIODeadline, into effects: inout Effects) {
@@ -386,99 +390,6 @@ extension Arrival {
     }
 }
 
-/// Finds the message that an error without `id` and `tag` is about. On a new connection, all unanswered messages are sent
-/// again one by one, each when the one before it is answered. A job that took effect the first time is answered as a
-/// duplicate. When the error comes again, only one message is unanswered, so the error is about that one. New messages wait
-/// until all have been answered.
-struct ErrorAttribution: Sendable {
-    enum Message: Sendable, Equatable {
-        case job(JobID)
-        case request(Int)
-    }
-
-    /// Requests with higher numbers were added later, and wait until the end.
-    let lastRequest: Int
-    /// The message that is unanswered on this connection.
-    var asked: Message?
-}
-
-extension Session {
-    enum UnattributedFault: Sendable {
-        /// An error of the server's without the `id` or `tag` of what it answers.
-        case error(BrokerError)
-        /// Bytes that are no message.
-        case unreadable(String)
-        /// The end of a job under an id that is not in flight.
-        case unknownID(String)
-
-        var reason: String {
-            switch self {
-            case .error(let error): error.description
-            case .unreadable(let reason): "the server's answer does not follow this protocol: \(reason)"
-            case .unknownID(let id):
-                "the server answered a job \"\(String(decoding: id.utf8.prefix(128), as: UTF8.self))\" that this client has not in flight"
-            }
-        }
-    }
-
-    /// Fails the message that the fault is about, or begins to look for it.
-    mutating func unattributed(
-        _ fault: UnattributedFault, on connection: Int, at now: NIODeadline, into effects: inout Effects
-    ) {
-        if let message = onlyMessage(for: fault) {
-            fail(message, fault, into: &effects)
-        } else if case .connected = link, attribution == nil {
-            attribution = ErrorAttribution(lastRequest: requests.last ?? 0)
-        }
-        lost(connection, reason: fault.reason, at: now, into: &effects)
-    }
-
-    /// The message was answered: sends the next one, or admits the jobs that have room.
-    mutating func goOn(after message: ErrorAttribution.Message, into effects: inout Effects) {
-        if attribution?.asked == message { attribution?.asked = nil }
-        if attribution == nil { admit(into: &effects) } else { askNext(into: &effects) }
-    }
-
-    mutating func askNext(into effects: inout Effects) {
-        guard case .connected = link, let attribution, attribution.asked == nil else { return }
-        if let job = jobs.firstInFlight {
-            self.attribution?.asked = .job(job.id)
-            effects.write.append(job.frame)
-        } else if let request = requests.first, request.number <= attribution.lastRequest {
-            self.attribution?.asked = .request(request.number)
-            effects.write.append(request.frame)
-        } else {
-            self.attribution = nil
-            effects.write += requests.sendAll()
-            admit(into: &effects)
-        }
-    }
-
-    /// The only message that is unanswered on this connection; nil when there are several, or none. Unreadable bytes may be a
-    /// damaged answer, which another attempt corrects, so no message fails for them the first time.
-    private func onlyMessage(for fault: UnattributedFault) -> ErrorAttribution.Message? {
-        guard case .connected = link else { return nil }
-        if let attribution { return attribution.asked }
-        guard case .error = fault, jobs.inFlightCount + requests.count == 1 else { return nil }
-        return jobs.firstInFlight.map { .job($0.id) } ?? requests.first.map { .request($0.number) }
-    }
-
-    private mutating func fail(
-        _ message: ErrorAttribution.Message, _ fault: UnattributedFault, into effects: inout Effects
-    ) {
-        switch (message, fault) {
-        case (.job(let id), .error(let error)): finish(id, .failure(Self.ending(error, of: id)), into: &effects)
-        case (.job(let id), .unreadable), (.job(let id), .unknownID):
-            finish(id, .failure(.outcomeUnknown(id, noAnswer: fault.reason)), into: &effects)
-        case (.request(let number), .error(let error)): answer(number, .failure(error), into: &effects)
-        case (.request(let number), .unreadable(let reason)):
-            answer(number, .failure(.protocolViolation(reason)), into: &effects)
-        // Without a job in flight, the end of an unknown job answers nothing.
-        case (.request, .unknownID): break
-        }
-    }
-}
-
 /// Jobs that are not wanted any more.
 ///
 /// ```
@@ -500,9 +411,9 @@ extension Session {
         guard let job = jobs[place], job.wasSent else { return withdraw(place, fromWindow: true) }
         var effects = Effects()
         guard !job.isCancelled else { return effects }
-        if isConnected, attribution == nil || attribution?.asked == .job(job.id) {
+        if isConnected {
             jobs.noteCancelled(place)
-            effects.write = [frame]
+            write(frame, into: &effects)
         } else if jobs.remove(job.id) != nil {
             // Written again on the next connection, it might take effect after all.
             let error = BrokerError.connectionLost("its task was cancelled before there was another one")
@@ -530,7 +441,7 @@ extension Session {
         guard jobs.inFlight(id)?.isCancelled == true, let waiter = jobs.remove(id) else { return false }
         reconnection = nil
         effects.deliveries.append(.withdrawn(waiter))
-        goOn(after: .job(id), into: &effects)
+        admit(into: &effects)
         return true
     }
 
@@ -587,14 +498,14 @@ extension Session {
                 if error.code == .cancelled, endCancelled(id, into: &effects) { break }
                 ended(id, .failure(error), on: connection, at: now, into: &effects)
             } else {
-                unattributed(.error(error), on: connection, at: now, into: &effects)
+                lost(connection, reason: error.description, at: now, into: &effects)
             }
         case .accepted(let id, let sequence):
             guard let job = jobs.inFlight(JobID(id)) else { break }
             reconnection = nil
             effects.deliveries.append(.accepted(job.waiter, sequence: sequence))
         case .welcome(let welcome): welcomed(welcome, on: connection, at: now, into: &effects)
-        case .error(let error): refused(error, on: connection, at: now, into: &effects)
+        case .error(let error, let frame): refused(error, frame, on: connection, at: now, into: &effects)
         // Answers for which no task waits any more, and unrequested messages of newer servers.
         case .progress, .cancelled, .done, .pong, .stats, .jobs, .rejects, .model, .objects, .bookmark, .subscribed,
             .committed, .other:
@@ -606,11 +517,8 @@ extension Session {
     private mutating func received(
         _ error: WireError, on connection: Int, at now: NIODeadline, into effects: inout Effects
     ) {
-        if wasWelcomed {
-            unattributed(.unreadable("\(error)"), on: connection, at: now, into: &effects)
-        } else {
-            abandon(.protocolViolation("\(error)"), at: now, into: &effects)
-        }
+        guard wasWelcomed else { return abandon(.protocolViolation("\(error)"), at: now, into: &effects) }
+        lost(connection, reason: "the server's answer does not follow this protocol: \(error)", at: now, into: &effects)
     }
 
     /// Everything unanswered is sent (again) in order, and then whatever has room.
@@ -626,24 +534,25 @@ extension Session {
         isLossNoted = false
         reconnection?.connected(at: now)
         effects.notes.append(.connected(resent: jobs.resendCount))
-        if attribution == nil {
-            effects.write += jobs.sendAll() + requests.sendAll()
-            admit(into: &effects)
-        } else {
-            askNext(into: &effects)
-        }
+        // The greeting was the first.
+        frameCount = 1
+        for frame in jobs.sendAll(after: frameCount) { write(frame, into: &effects) }
+        for frame in requests.sendAll(after: frameCount) { write(frame, into: &effects) }
+        admit(into: &effects)
     }
 
     /// The server has answered a job.
     ///
     /// Each job in flight is answered once, under its own id. An answer under an id that is not in flight is an answer that
-    /// another job lacks, so that job would wait without end; see ``ErrorAttribution`` for how it is found.
+    /// another job lacks, so that job would wait without end: all are sent again over another connection.
     private mutating func ended(
         _ id: JobID, _ result: Result<Completion, BrokerError>, on connection: Int, at now: NIODeadline,
         into effects: inout Effects
     ) {
         if jobs.inFlight(id) == nil, jobs.inFlightCount > 0 {
-            return unattributed(.unknownID(id.text), on: connection, at: now, into: &effects)
+            let name = String(decoding: id.text.utf8.prefix(128), as: UTF8.self)
+            let reason = "the server answered a job \"\(name)\" that this client has not in flight"
+            return lost(connection, reason: reason, at: now, into: &effects)
         }
         finish(id, result, into: &effects)
     }
@@ -654,7 +563,7 @@ extension Session {
         guard let waiter = jobs.remove(id) else { return }
         reconnection = nil
         effects.deliveries.append(.finished(waiter, result))
-        goOn(after: .job(id), into: &effects)
+        admit(into: &effects)
     }
 
     mutating func answer(
@@ -663,11 +572,11 @@ extension Session {
         guard let waiter = requests.remove(number) else { return }
         reconnection = nil
         effects.deliveries.append(.answered(waiter, result))
-        goOn(after: .request(number), into: &effects)
     }
 
+    /// An error that has no `id` fails what was sent as the frame that it names, and the server closes the connection.
     private mutating func refused(
-        _ error: BrokerError, on connection: Int, at now: NIODeadline, into effects: inout Effects
+        _ error: BrokerError, _ frame: Int?, on connection: Int, at now: NIODeadline, into effects: inout Effects
     ) {
         guard wasWelcomed else { return abandon(error, at: now, into: &effects) }
         if case .connecting = link, error.code != .busy {
@@ -677,13 +586,14 @@ extension Session {
         if let id = error.jobID {
             return ended(id, .failure(Self.ending(error, of: id)), on: connection, at: now, into: &effects)
         }
-        switch error.code {
-        case .busy, .unauthorized:
-            // They are about the connection. A server that is full may have room when it is tried again.
-            lost(connection, reason: error.description, at: now, into: &effects)
-        default:
-            unattributed(.error(error), on: connection, at: now, into: &effects)
+        if isConnected, let frame {
+            if let id = jobs.job(sentAs: frame) {
+                finish(id, .failure(Self.ending(error, of: id)), into: &effects)
+            } else if let number = requests.number(sentAs: frame) {
+                answer(number, .failure(error), into: &effects)
+            }
         }
+        lost(connection, reason: error.description, at: now, into: &effects)
     }
 
     /// The meaning of an `error` about a job. An error of the server itself does not show that nothing was done.

@@ -16,7 +16,8 @@ package enum ServerMessage: Sendable {
     case failed(BrokerError)
     /// A frame or a message that could not be read, or a connection that the server refuses. The error has the `id` of the message, if
     /// it could be read.
-    case error(BrokerError)
+    /// With the number of the frame that it is about.
+    case error(BrokerError, frame: Int?)
     /// The result of a `fetch`, as JSON text.
     ///
     /// - hasMore: a limit excluded further objects, or further parts follow.
@@ -91,7 +92,7 @@ extension ServerEnvelope {
         case "accepted":
             .accepted(id: try root.requiredString("id"), sequence: try root.requiredInteger("sequence"))
         case "failed": .failed(try reported(root))
-        case "error": .error(try reported(root))
+        case "error": .error(try reported(root), frame: root.count("frame"))
         case "progress": .progress
         case "cancelled": .cancelled
         case "done": .done

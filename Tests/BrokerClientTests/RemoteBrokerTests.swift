@@ -168,7 +168,7 @@ import Testing
         var connection = opened
         let first = try await client.enqueue(Job(.process(json: record, as: "E")))
         _ = try await connection.next()
-        try await connection.send(#"{"type":"error","error":{"code":"contentTooLarge","message":"m"}}"#)
+        try await connection.send(#"{"type":"error","error":{"code":"contentTooLarge","message":"m"},"frame":2}"#)
         do {
             _ = try await first.completion
             Issue.record("it completed")

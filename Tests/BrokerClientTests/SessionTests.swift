@@ -191,34 +191,22 @@ import Testing
         #"{"type":"completed","id":"other","sequence":1}"#,
         #"{"type":"failed","id":"other","error":{"code":"invalidValue","message":"m"}}"#,
         #"{"type":"error","id":"other","error":{"code":"unsupportedMessage","message":"m"}}"#,
-        #"{"type":"error","error":{"code":"malformedJSON","message":"m"}}"#,
+        #"{"type":"error","error":{"code":"malformedJSON","message":"m"},"frame":2}"#,
     ])
-    func `a call whose answer came under another id or none ends, and its place in the window comes back`(
+    func `a call whose answer came under another id is asked for again, and ends by an error about its frame`(
         answer: String
     ) throws {
         var session = session(count: 1)
         _ = try welcome(&session)
-        let victim = try add("a", to: &session).waiter
-        _ = try add("b", to: &session)
-        // An error without an id can be only the one job's; an answer under another id is asked for once more.
-        var effects = try receive(answer, in: &session)
-        if let connect = effects.connect, effects.deliveries.isEmpty {
-            #expect(effects.close == 1)
-            #expect(try welcome(&session, on: connect.connection).write == [frame("a")])
-            effects = try receive(answer, in: &session, on: connect.connection)
-        }
-        guard case .finished(let waiter, .failure(let error)) = effects.deliveries.first else {
-            Issue.record("the call did not end: \(said(effects))")
-            return
-        }
-        #expect(waiter.completion === victim.completion)
-        #expect(error.isOutcomeUnknown || error.code == .malformedJSON)
-        let connect = try #require(effects.connect)
-        #expect(try welcome(&session, on: connect.connection).write == [frame("b")])
-        #expect(
-            said(try receive(#"{"type":"completed","id":"b","sequence":2}"#, in: &session, on: connect.connection))
-                == ["completed b"])
-        #expect(session.jobs.isEmpty)
+        for id in ["a", "b"] { _ = try add(id, to: &session) }
+        let effects = try receive(answer, in: &session)
+        let ends = answer.contains("frame")
+        #expect(said(effects).map { $0.prefix(6) } == (ends ? ["failed"] : []))
+        #expect(effects.close == 1 && effects.write == [])
+        let next = ends ? "b" : "a"
+        #expect(try welcome(&session, on: 2).write == [frame(next)])
+        let completed = #"{"type":"completed","id":"\#(next)","sequence":2}"#
+        #expect(said(try receive(completed, in: &session, on: 2)).first == "completed \(next)")
     }
 
     @Test func `requests are answered by their tag and sent again`() throws {
@@ -292,19 +280,6 @@ import Testing
         #expect(said(session.cancel(sent, frame: cancel)) == ["unknown sent"])
         #expect(try receive(#"{"type":"welcome","version":1}"#, in: &session, on: 2).write == [])
         #expect(session.jobs.isEmpty)
-    }
-
-    @Test func `while jobs are sent one by one to attribute an error, only the job that is sent can be cancelled`()
-        throws
-    {
-        var session = try connected()
-        let places = try ["a", "b", "c"].map { try add($0, to: &session) }
-        _ = session.cancel(places[2], frame: cancel)
-        let fault = try receive(#"{"type":"error","error":{"code":"internal","message":"m"}}"#, in: &session)
-        #expect(said(fault) == ["unknown c"])
-        #expect(try receive(#"{"type":"welcome","version":1}"#, in: &session, on: 2).write == [Array("a".utf8)])
-        #expect(said(session.cancel(places[1], frame: cancel)) == ["unknown b"])
-        #expect(session.cancel(places[0], frame: cancel).write == [cancel])
     }
 
     @Test func `at the limit for reconnecting, a sent job's outcome is unknown, and an unsent job's is not`() throws {
@@ -529,13 +504,12 @@ private func said(_ effects: Session.Effects) -> [String] {
         _ id: String, bytes: Int = 1, in jobs: inout PendingJobs<String>
     ) -> PendingJobs<String>.Place? {
         jobs.add(
-            id: JobID(id), frame: [UInt8](repeating: 0, count: bytes), waiter: "waiter of \(id)", entersAtOnce: false,
-            isSent: false)?.place
+            id: JobID(id), frame: [UInt8](repeating: 0, count: bytes), waiter: "waiter of \(id)", sentAs: nil)?.place
     }
 
     private func admitted(_ jobs: inout PendingJobs<String>) -> [String] {
         var ids: [String] = []
-        while let job = jobs.admit(isSent: false) { ids.append(job.id.text) }
+        while let job = jobs.admit(sentAs: nil) { ids.append(job.id.text) }
         return ids
     }
 
@@ -544,7 +518,7 @@ private func said(_ effects: Session.Effects) -> [String] {
         for (id, bytes) in [("a", 60), ("b", 41), ("e", 59), ("c", 500), ("d", 1)] {
             #expect(add(id, bytes: bytes, to: &jobs))
         }
-        #expect(admitted(&jobs) == ["a"])
+        #expect(jobs.allInFlight.map(\.id.text) == ["a"] && admitted(&jobs) == [])
         #expect(jobs.remove(JobID("a")) != nil)
         #expect(admitted(&jobs) == ["b", "e"])
         #expect(jobs.remove(JobID("b")) != nil)
@@ -559,7 +533,7 @@ private func said(_ effects: Session.Effects) -> [String] {
         var jobs = window(count: 2, bytes: 100)
         func enters(_ id: String, bytes: Int) -> Bool? {
             jobs.add(
-                id: JobID(id), frame: [UInt8](repeating: 0, count: bytes), waiter: id, entersAtOnce: true, isSent: true)?
+                id: JobID(id), frame: [UInt8](repeating: 0, count: bytes), waiter: id, sentAs: 2)?
                 .hasEntered
         }
         #expect(enters("a", bytes: 60) == true)
@@ -577,7 +551,6 @@ private func said(_ effects: Session.Effects) -> [String] {
     @Test func `a cancelled job leaves no state`() throws {
         var jobs = window(count: 1)
         #expect(add("a", to: &jobs))
-        #expect(admitted(&jobs) == ["a"])
         for number in 0..<10_000 {
             let place = try #require(place("\(number)", in: &jobs))
             #expect(jobs.withdraw(place) != nil)
@@ -586,7 +559,7 @@ private func said(_ effects: Session.Effects) -> [String] {
     }
 }
 
-/// Errors that do not say whose they are.
+/// Errors that have no `id`, and answers that cannot be read.
 @Suite(.timeLimit(.minutes(5))) struct ErrorAttributionTests {
     private let record = Array(#"{"id":1}"#.utf8)
 
@@ -639,108 +612,56 @@ private func said(_ effects: Session.Effects) -> [String] {
         try await server.stop()
     }
 
-    @Test func `an answer too large for a frame fails its own job alone`() async throws {
+    @Test
+    func `an error without an id fails the job or request of the frame that it names, and the rest is sent again`()
+        async throws
+    {
         var server = try await FakeServer()
-        let ids = (0..<8).map { JobID("job \($0)") }
-        let (client, opened, sent) = try await jobs(ids, &server)
-        // An older server: two fail, the fifth's answer is too large, and nothing says that it is the fifth's.
-        try await opened.complete(ids[0], sequence: 1)
-        let apology = #"{"type":"error","error":{"code":"internal","message":"What it asked for was done."}}"#
-        try await opened.send(apology)
-        var connection = try await server.greet()
-        for id in ids.dropFirst() {
-            #expect(try await connection.nextMembers().id == id)
-            switch id {
-            case "job 3", "job 6":
-                try await connection.send(
-                    #"{"type":"failed","id":"\#(id)","error":{"code":"invalidValue","message":"m"}}"#)
-            case "job 5":
-                try await connection.send(apology)
-                connection = try await server.greet()
-            default: try await connection.complete(id, sequence: 2)
-            }
-        }
-        var outcomes: [String] = []
-        for id in ids { outcomes.append(try await outcome(sent[id])) }
-        #expect(
-            outcomes == [
-                "completed 1", "completed 2", "completed 2", "invalidValue: m", "completed 2", "unknown",
-                "invalidValue: m", "completed 2",
-            ])
-        client.close()
-        try await server.stop()
-    }
-
-    @Test func `an unreadable frame fails only the job whose answer it stays`() async throws {
-        var server = try await FakeServer()
-        let (client, opened, sent) = try await jobs(["a", "b"], &server)
-        try await opened.send(bytes: Array("garbage".utf8))
-        var connection = try await server.greet()
-        #expect(try await connection.nextMembers().id == "a")
-        try await connection.send(bytes: Array("garbage".utf8))
-        connection = try await server.greet()
-        #expect(try await connection.nextMembers().id == "b")
-        try await connection.complete("b", sequence: 4)
-        #expect(try await outcome(sent["a"]) == "unknown")
-        #expect(try await outcome(sent["b"]) == "completed 4")
-        client.close()
-        try await server.stop()
-    }
-
-    @Test func `a damaged answer is asked for again, also of a single job`() async throws {
-        var server = try await FakeServer()
-        let (client, opened, sent) = try await jobs(["a"], &server)
-        try await opened.send(#"{"type":"completed","id":"a"}"#)
-        var connection = try await server.greet()
-        #expect(try await connection.nextMembers().id == "a")
-        try await connection.complete("a", sequence: 4)
-        #expect(try await outcome(sent["a"]) == "completed 4")
-        client.close()
-        try await server.stop()
-    }
-
-    @Test func `jobs that arrive meanwhile wait, and everything continues as before when it is over`() async throws {
-        var server = try await FakeServer()
-        let (client, opened, sent) = try await jobs(["a", "b"], &server)
-        try await opened.send(#"{"type":"error","error":{"code":"contentTooLarge","message":"m"}}"#)
-        var connection = try await server.greet()
-        let pong = Task { try await client.ping() }
-        let more = Task { [self] in [try await client.enqueue(job("c")), try await client.enqueue(job("d"))] }
-        while client.unansweredJobCount < 3 {
-            try Task.checkCancellation()
-            await Task.yield()
-        }
-        #expect(try await connection.nextMembers().id == "a")
-        try await connection.send(#"{"type":"error","error":{"code":"contentTooLarge","message":"m"}}"#)
-        connection = try await server.greet()
-        #expect(try await connection.nextMembers().id == "b")
-        try await connection.complete("b")
-        var next = Set([try await connection.next().prefix(9), try await connection.next().prefix(9)])
-        next.insert(try await connection.next().prefix(9))
-        #expect(next == [#"{"type":""#, #"{"id":"c""#, #"{"id":"d""#])
-        try await connection.complete("c")
-        try await connection.complete("d")
-        for job in try await more.value { _ = try await job.completion }
-        #expect(try await outcome(sent["a"]) == "refused contentTooLarge")
-        client.close()
-        await #expect(throws: BrokerError.closed) { try await pong.value }
-        try await server.stop()
-    }
-
-    @Test func `an error about a request ends that request alone`() async throws {
-        var server = try await FakeServer()
-        let (client, opened, sent) = try await jobs(["a"], &server)
+        let (client, opened, sent) = try await jobs(["a", "b", "c"], &server)
         var connection = opened
         let stats = Task { try await client.statistics() }
         _ = try await connection.next()
-        try await connection.send(#"{"type":"error","error":{"code":"internal","message":"m"}}"#)
+        try await connection.complete("a", sequence: 1)
+        // The greeting was the first frame, and `a` the second.
+        try await connection.send(#"{"type":"error","error":{"code":"contentTooLarge","message":"m"},"frame":3}"#)
         connection = try await server.greet()
-        #expect(try await connection.nextMembers().id == "a")
-        try await connection.complete("a")
+        #expect(try await connection.nextMembers().id == "c")
         #expect(try await connection.next().contains("stats"))
-        try await connection.send(#"{"type":"error","error":{"code":"internal","message":"m"}}"#)
+        try await connection.send(#"{"type":"error","error":{"code":"internal","message":"m"},"frame":3}"#)
         await #expect(throws: BrokerError.reported(.init(code: .internal, message: "m"))) { _ = try await stats.value }
+        connection = try await server.greet()
+        #expect(try await connection.nextMembers().id == "c")
+        try await connection.send(#"{"type":"error","error":{"code":"internal","message":"m"},"frame":2}"#)
         #expect(try await outcome(sent["a"]) == "completed 1")
+        #expect(try await outcome(sent["b"]) == "refused contentTooLarge")
+        #expect(try await outcome(sent["c"]) == "unknown")
+        client.close()
+        try await server.stop()
+    }
+
+    @Test(
+        arguments: [
+            "garbage", #"{"type":"completed","id":"z","sequence":1,"duplicate":false,"changes":{}}"#,
+            #"{"type":"completed","id":"a"}"#, #"{"type":"failed","error":{"code":"internal","message":"m"}}"#,
+            #"{"type":"error","error":{"code":"internal","message":"m"}}"#,
+            #"{"type":"error","error":{"code":"internal","message":"m"},"frame":9}"#,
+        ])
+    func `after bytes that cannot be read, an answer to nothing, or an error about the connection, all is sent again`(
+        answer: String
+    ) async throws {
+        var server = try await FakeServer()
+        let (client, opened, sent) = try await jobs(["a", "b"], &server)
+        if answer == "garbage" {
+            try await opened.send(bytes: Array(answer.utf8))
+        } else {
+            try await opened.send(answer)
+        }
+        var connection = try await server.greet()
+        for id in ["a", "b"] as [JobID] {
+            #expect(try await connection.nextMembers().id == id)
+            try await connection.complete(id, sequence: 4)
+            #expect(try await outcome(sent[id]) == "completed 4")
+        }
         client.close()
         try await server.stop()
     }
