@@ -60,7 +60,7 @@ package final class BrokerServer: Sendable {
         let log = ServerLog(logger)
         let codecs = FrameCodecs(limits: options.frameLimits, answers: options.answerLimits)
         let messages = MessageHandler(coordinator, codecs, options, log, HandlerCount())
-        if options.logsSlowJobs { coordinator.onSlowJob { [jobs = log.jobs] in jobs.slow($0) } }
+        if options.logsSlowJobs { coordinator.onSlowJob { log.slow($0) } }
         try await applyLog(coordinator, messages, logger)
         // One loop moves bytes faster than one writer merges them, and state that connections share needs no locks.
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
@@ -171,7 +171,6 @@ package final class BrokerServer: Sendable {
         timer.cancel()
         try await threads.runIfActive { [coordinator] in coordinator.stop() }
         try await group.shutdownGracefully()
-        log.jobs.flush()
         log.logger.notice("Stopped.")
     }
 

@@ -88,7 +88,7 @@ final class MessageHandler: Sendable {
             let request = Request(arrived, id: scan.id, tag: scan.tag)
             guard scan.isJob else { return refuse(request, .unsupported(message)) }
             let outcome = JobCompletion.failed(.busy(message), id: scan.id ?? "", owner: peer.owner, sequence: nil)
-            log.jobs.ended(outcome, of: peer.user, process: peer.process)
+            log.ended(outcome, of: peer.user, process: peer.process)
             arrived.connection.answer(outcome, about: request.frame, isBrief: false)
         } catch {
             refuse(Request(arrived), error)
@@ -104,7 +104,7 @@ final class MessageHandler: Sendable {
             guard case .job = envelope.message else { return .unreadable("The message is not a job.") }
             return .job(
                 try .read(envelope, from: owner, content: content) { [log] _ in
-                    { event in if case .ended(let outcome) = event { log.jobs.ended(outcome, of: owner.user) } }
+                    { event in if case .ended(let outcome) = event { log.ended(outcome, of: owner.user) } }
                 })
         } catch {
             guard let error = error as? WireError else { return .noRoom }
@@ -249,7 +249,7 @@ final class MessageHandler: Sendable {
             }
         case .ended(let outcome):
             connection.activity.ended(outcome)
-            log.jobs.ended(outcome, of: connection.peer.user, process: connection.peer.process, trace: reply.trace)
+            log.ended(outcome, of: connection.peer.user, process: connection.peer.process, trace: reply.trace)
             if case .completed = outcome.result, !reply.wantsCompletion { return connection.finish() }
             connection.answer(outcome, about: frame, isBrief: reply.isBrief)
         }

@@ -1,6 +1,5 @@
 internal import BrokerCoordinator
 internal import BrokerJSON
-internal import Dispatch
 internal import Logging
 internal import Synchronization
 
@@ -11,62 +10,68 @@ internal import Synchronization
 /// |---|---|
 /// | error | the socket is no longer listened on |
 /// | warning | users who are refused, no place, no descriptors, clients that are cut off |
-/// | notice | start, stop, frames that end their connection, jobs that fail or are slow (``JobLines``) |
+/// | notice | start, stop, frames that end their connection, jobs that fail or are slow |
 /// | info | messages that are not valid |
 /// | debug | the names in `hello`, and lines above the ration |
 final class ServerLog: Sendable {
     /// The events that a client can cause.
     enum Cause: Hashable {
-        case refusedUser, noPlace, badFrame, cutOff
-    }
-
-    let logger: Logger
-    let jobs: JobLines
-    private let rations = Mutex<[Cause: LogRation]>([:])
-
-    init(_ logger: Logger) {
-        self.logger = logger.escaping
-        jobs = JobLines(self.logger)
-    }
-
-    /// Logs an event that a client has caused.
-    func log(_ level: Logger.Level, _ cause: Cause, _ message: Logger.Message, _ metadata: Logger.Metadata) {
-        let now = ContinuousClock.now
-        let notLogged = rations.withLock { rations -> Int? in
-            var ration = rations[cause] ?? LogRation(burst: 10, pause: .seconds(6), at: now)
-            defer { rations[cause] = ration }
-            return ration.take(at: now) ? ration.takeOmitted() : nil
-        }
-        guard let notLogged else { return logger.debug(message, metadata: metadata) }
-        var metadata = metadata
-        if notLogged > 0 { metadata["notLoggedBefore"] = "\(notLogged)" }
-        logger.log(level: level, message, metadata: metadata)
-    }
-}
-
-/// The lines about jobs: one for each that fails, or takes long, as ``LogRation`` allows.
-///
-/// Lines above the ration are logged at `debug`, and counted in a line that follows.
-final class JobLines: Sendable {
-    enum Cause: String {
-        case failed, slow
+        case refusedUser, noPlace, badFrame, cutOff, failedJob, slowJob
     }
 
     private struct Key: Hashable {
         let cause: Cause
-        /// Nil for all users beyond ``mostUsers``.
+        /// Of the events of jobs; nil for those of connections, and for all users beyond ``mostRations``.
         let user: UInt32?
     }
 
-    /// Users with rations of their own; the others share one.
-    private static let mostUsers = 256
+    /// Users beyond them share one of each cause.
+    private static let mostRations = 256
     /// Bytes of a fault's message in a line.
     private static let messageBytes = 500
 
-    private let logger: Logger
+    let logger: Logger
     private let rations = Mutex<[Key: LogRation]>([:])
 
-    init(_ logger: Logger) { self.logger = logger }
+    init(_ logger: Logger) { self.logger = logger.escaping }
+
+    /// Logs an event that a client has caused.
+    func log(_ level: Logger.Level, _ cause: Cause, _ message: Logger.Message, _ metadata: Logger.Metadata) {
+        log(level, Key(cause: cause, user: nil), LogRation(burst: 10, pause: .seconds(6), at: .now)) {
+            (message, metadata)
+        }
+    }
+
+    /// Logs that a job of the user has failed, or was slow: some lines at once, and then one a second.
+    private func log(_ cause: Cause, of user: UInt32, _ line: () -> (Logger.Message, Logger.Metadata)) {
+        log(.notice, Key(cause: cause, user: user), LogRation(at: .now)) {
+            var (message, metadata) = line()
+            metadata["user"] = "\(user)"
+            return (message, metadata)
+        }
+    }
+
+    /// - Parameter new: the ration of the first such event. The next line after omitted ones has their number.
+    private func log(
+        _ level: Logger.Level, _ key: Key, _ new: LogRation, _ line: () -> (Logger.Message, Logger.Metadata)
+    ) {
+        guard logger.logLevel <= level else { return }
+        let now = ContinuousClock.now
+        let omitted = rations.withLock { rations -> Int? in
+            let key = Self.known(key, in: &rations, now)
+            return rations[key, default: new].take(at: now) ? rations[key]?.takeOmitted() : nil
+        }
+        guard omitted != nil || logger.logLevel <= .debug else { return }
+        var (message, metadata) = line()
+        if let omitted, omitted > 0 { metadata["notLogged"] = "\(omitted)" }
+        logger.log(level: omitted == nil ? .debug : level, message, metadata: metadata)
+    }
+
+    private static func known(_ key: Key, in rations: inout [Key: LogRation], _ now: ContinuousClock.Instant) -> Key {
+        guard rations[key] == nil, rations.count >= mostRations else { return key }
+        for key in Array(rations.keys) where rations[key]?.isFull(at: now) == true { rations[key] = nil }
+        return rations.count < mostRations ? key : Key(cause: key.cause, user: nil)
+    }
 
     /// A job has ended: logs its failure, or that the database rejected records of it.
     ///
@@ -77,7 +82,7 @@ final class JobLines: Sendable {
         var error: [UInt8]?
         if case .failed(let text) = outcome.result { error = text }
         guard error != nil || outcome.cause != nil else { return }
-        log(.failed, user) {
+        log(.failedJob, of: user) {
             var all: Logger.Metadata = ["id": "\(outcome.id)"]
             if let process { all["process"] = "\(process)" }
             if let sequence = outcome.sequence { all["sequence"] = "\(sequence)" }
@@ -95,7 +100,7 @@ final class JobLines: Sendable {
     }
 
     func slow(_ job: SlowJob) {
-        log(.slow, job.owner.user) {
+        log(.slowJob, of: job.owner.user) {
             var all: Logger.Metadata = ["id": "\(job.id)"]
             if let sequence = job.sequence { all["sequence"] = "\(sequence)" }
             all["operations"] = "\(job.operations.joined(separator: ","))"
@@ -104,49 +109,6 @@ final class JobLines: Sendable {
             return ("A job was slow.", all)
         }
     }
-
-    /// Logs the numbers of lines that were omitted and are in no line yet.
-    func flush() { for key in rations.withLock({ Array($0.keys) }) { summarize(key) } }
-
-    private func log(_ cause: Cause, _ user: UInt32, _ line: () -> (Logger.Message, Logger.Metadata)) {
-        guard logger.logLevel <= .notice else { return }
-        let now = ContinuousClock.now
-        let (key, isLogged, isFirstOmitted) = rations.withLock { rations in
-            let key = Self.key(cause, user, &rations, now)
-            let isLogged = rations[key, default: LogRation(at: now)].take(at: now)
-            return (key, isLogged, rations[key]?.omitted == 1 && !isLogged)
-        }
-        if isFirstOmitted {
-            DispatchQueue.global(qos: .utility).asyncAfter(deadline: .now() + LogRation.summary.seconds) {
-                [weak self] in self?.summarize(key)
-            }
-        }
-        guard isLogged || logger.logLevel <= .debug else { return }
-        var (message, metadata) = line()
-        metadata["user"] = "\(user)"
-        logger.log(level: isLogged ? .notice : .debug, message, metadata: metadata)
-    }
-
-    private static func key(
-        _ cause: Cause, _ user: UInt32, _ rations: inout [Key: LogRation], _ now: ContinuousClock.Instant
-    ) -> Key {
-        let key = Key(cause: cause, user: user)
-        guard rations[key] == nil, rations.count >= mostUsers else { return key }
-        for key in Array(rations.keys) where rations[key]?.isFull(at: now) == true { rations[key] = nil }
-        return rations.count < mostUsers ? key : Key(cause: cause, user: nil)
-    }
-
-    private func summarize(_ key: Key) {
-        let omitted = rations.withLock { $0[key]?.takeOmitted() ?? 0 }
-        guard omitted > 0 else { return }
-        logger.notice(
-            key.cause == .failed ? "More jobs failed than are logged." : "More jobs were slow than are logged.",
-            metadata: ["user": "\(key.user.map { "\($0)" } ?? "several")", "notLogged": "\(omitted)"])
-    }
-}
-
-extension Duration {
-    fileprivate var seconds: Double { Double(components.seconds) + Double(components.attoseconds) / 1e18 }
 }
 
 extension String {
@@ -170,15 +132,13 @@ extension String {
 struct LogRation {
     /// Lines about the jobs of one user that are logged at once after a time without any.
     static let burst = 50
-    /// Between the first line that is omitted and the line with the number of those.
-    static let summary = Duration.seconds(10)
 
     private let pause: Duration
     private let most: Duration
     private var credit: Duration
     private var at: ContinuousClock.Instant
     /// Lines that were omitted and not counted in a line yet.
-    private(set) var omitted = 0
+    private var omitted = 0
 
     init(burst: Int = Self.burst, pause: Duration = .seconds(1), at now: ContinuousClock.Instant) {
         self.pause = pause
@@ -204,8 +164,8 @@ struct LogRation {
         return omitted
     }
 
-    /// Nothing was logged for so long that a new value is the same.
-    func isFull(at now: ContinuousClock.Instant) -> Bool { omitted == 0 && filled(at: now) == most }
+    /// Nothing happened for so long that a new value allows as much.
+    func isFull(at now: ContinuousClock.Instant) -> Bool { filled(at: now) == most }
 
     private func filled(at now: ContinuousClock.Instant) -> Duration { min(most, credit + at.duration(to: now)) }
 }
