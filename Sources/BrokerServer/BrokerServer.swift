@@ -59,7 +59,7 @@ package final class BrokerServer: Sendable {
         let logger = logger.escaping
         let log = ServerLog(logger)
         let codecs = FrameCodecs(limits: options.frameLimits, answers: options.answerLimits)
-        let messages = MessageHandler(coordinator, codecs, options, log, HandlerCount())
+        let messages = MessageHandler(coordinator, codecs, options, log)
         if options.logsSlowJobs { coordinator.onSlowJob { log.slow($0) } }
         try await applyLog(coordinator, messages, logger)
         // One loop moves bytes faster than one writer merges them, and state that connections share needs no locks.
@@ -138,7 +138,7 @@ package final class BrokerServer: Sendable {
     }
 
     /// The open connections, with those that are being refused, and those whose handler has not been freed.
-    package var connectionCount: Int { messages.connectionCount.value }
+    package var connectionCount: Int { messages.connectionCount.load(ordering: .relaxed) }
 
     /// Bytes of answers that clients have not taken.
     var unreadBytes: Int {

@@ -146,18 +146,12 @@ final class Connection: Sendable {
     ///
     /// - Parameters:
     ///   - ticket: the ticket of the question.
-    ///   - whenAnswered: called once, also when the client has left.
-    func answer(
-        awaitOf id: String, before ticket: Int, about frame: FrameReference,
-        whenAnswered: @escaping @Sendable () -> Void
-    ) {
+    ///   - share: its part of the budget of all awaits, until it is answered.
+    func answer(awaitOf id: String, before ticket: Int, about frame: FrameReference, _ share: BudgetShare) {
         // The ledger is not asked twice for a client that has much to read.
-        if isSomethingWaiting {
-            whenAnswered()
-            return wait(.stored(id: id, frame, .question(ticket: ticket)))
-        }
-        coordinator.await(id, before: ticket, as: peer.owner) { [self] result in
-            whenAnswered()
+        if isSomethingWaiting { return wait(.stored(id: id, frame, .question(ticket: ticket))) }
+        coordinator.await(id, before: ticket, as: peer.owner) { [self, share] result in
+            defer { withExtendedLifetime(share) {} }
             if case .success(let outcome?) = result, case .completed = outcome.result,
                 outcome.byteCount > Self.smallAnswerBytes, !mayHoldLarge
             {

@@ -225,14 +225,6 @@ extension WireError {
     }
 }
 
-/// The number of handlers: more than connections would be a leak.
-final class HandlerCount: Sendable {
-    private let count = Atomic<Int>(0)
-
-    var value: Int { count.load(ordering: .relaxed) }
-    func add(_ change: Int) { count.add(change, ordering: .relaxed) }
-}
-
 /// The places for connections, and whether a client gets one. A pure value.
 ///
 /// 1. A user may have another place while it has no more than are free, as in ``SharedBudget``. So one user alone gets half of

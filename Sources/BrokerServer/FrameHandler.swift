@@ -44,10 +44,10 @@ final class FrameHandler: ChannelDuplexHandler {
         self.role = role
         state = ConnectionState(
             limits: connections.options.frameLimits, messageLimit: connections.options.jobsPerConnection)
-        connections.messages.connectionCount.add(1)
+        connections.messages.connectionCount.add(1, ordering: .relaxed)
     }
 
-    deinit { connections.messages.connectionCount.add(-1) }
+    deinit { connections.messages.connectionCount.subtract(1, ordering: .relaxed) }
 
     // MARK: - Life
 

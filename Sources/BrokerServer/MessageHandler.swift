@@ -21,28 +21,21 @@ final class MessageHandler: Sendable {
     private let logCodecs = FrameCodecs(limits: .largest)
     let options: ServerOptions
     let log: ServerLog
-    let connectionCount: HandlerCount
+    /// The number of handlers: more than connections would be a leak.
+    let connectionCount = Atomic(0)
     let rates = JobRates()
     /// Processes for which the ledger is searched for failed jobs.
     private let listing = Mutex<Set<Int32>>([])
-    /// Bytes held for clients that await the ends of jobs.
-    private let awaits = SharedBudget(byteLimit: awaitBytes)
-    /// Bytes held for fetches that wait for their turn.
-    private let fetches = SharedBudget(byteLimit: fetchBytes)
+    /// Bytes held for clients that await the ends of jobs: enough for some ten thousand of them with the defaults.
+    private let awaits = SharedBudget(byteLimit: 16 << 20)
+    /// Bytes held for fetches that wait for their turn: enough for some thousand ordinary ones.
+    private let fetches = SharedBudget(byteLimit: 16 << 20)
 
-    /// Bytes of the tags of all awaits; enough for some ten thousand of them with the defaults.
-    private static let awaitBytes = 16 << 20
-    /// Bytes of unanswered fetches; enough for some thousand ordinary ones.
-    private static let fetchBytes = 16 << 20
     /// Bytes of one await, beside its tag.
     private static let bytesPerAwait = 512
 
-    init(
-        _ coordinator: Coordinator, _ codecs: FrameCodecs, _ options: ServerOptions, _ log: ServerLog,
-        _ connectionCount: HandlerCount
-    ) {
+    init(_ coordinator: Coordinator, _ codecs: FrameCodecs, _ options: ServerOptions, _ log: ServerLog) {
         self.coordinator = coordinator
-        self.connectionCount = connectionCount
         self.codecs = codecs
         self.options = options
         self.log = log
@@ -170,39 +163,28 @@ final class MessageHandler: Sendable {
         writer.member("storeFile", options.storeFile)
         coordinator.writeStatistics(to: &writer)
         writer.object("connections") { writer in
-            writer.member("open", connectionCount.value)
+            writer.member("open", connectionCount.load(ordering: .relaxed))
             writer.member("maximum", options.connections)
         }
     }
 
     private func awaitJob(_ id: String, before ticket: Int, after sequence: Int64?, for request: Request) {
         let bytes = Self.bytesPerAwait + (request.frame.tag?.count ?? 0)
-        let process = request.connection.peer.process
-        guard awaits.hasRoom(process) else {
-            return request.breakOff(
-                .busy("This process awaits too many jobs that have not ended. Ask again when some have."))
-        }
-        awaits.add(bytes, process)
-        let end: @Sendable () -> Void = { [awaits] in awaits.remove(bytes, process) }
-        whenApplied(sequence, for: request, orElse: end) {
-            request.connection.answer(awaitOf: id, before: ticket, about: request.frame, whenAnswered: end)
+        let refusal = "This process awaits too many jobs that have not ended. Ask again when some have."
+        guard let share = share(bytes, of: awaits, for: request, orElse: refusal) else { return }
+        whenApplied(sequence, for: request) {
+            request.connection.answer(awaitOf: id, before: ticket, about: request.frame, share)
         }
     }
 
     /// Calls `body` when the server has applied everything up to that sequence, or refuses the message after some time.
     ///
-    /// - Parameters:
-    ///   - sequence: nil for a message that names none.
-    ///   - end: called instead of `body`.
-    private func whenApplied(
-        _ sequence: Int64?, for request: Request, orElse end: @escaping @Sendable () -> Void = {},
-        _ body: @escaping @Sendable () -> Void
-    ) {
+    /// - Parameter sequence: nil for a message that names none.
+    private func whenApplied(_ sequence: Int64?, for request: Request, _ body: @escaping @Sendable () -> Void) {
         guard let sequence else { return body() }
         guard let wait = coordinator.whenApplied(through: sequence, body) else { return body() }
         request.connection.later(.seconds(options.applicationSeconds)) { [coordinator] in
             guard let applied = coordinator.forget(wait) else { return }
-            end()
             request.send(.notYet(sequence, applied: applied))
         }
     }
@@ -314,15 +296,18 @@ extension MessageHandler {
 
     /// A part of the budget of all fetches and subscriptions; nil when there is no room, and the connection ends.
     private func share(_ bytes: Int, for request: Request) -> BudgetShare? {
+        let refusal =
+            "Too many fetches and subscriptions of this process wait or are open. Ask again when some have ended."
+        return share(bytes, of: fetches, for: request, orElse: refusal)
+    }
+
+    private func share(
+        _ bytes: Int, of budget: SharedBudget, for request: Request, orElse refusal: String
+    ) -> BudgetShare? {
         let process = request.connection.peer.process
-        guard fetches.hasRoom(process) else {
-            request.breakOff(
-                .busy(
-                    "Too many fetches and subscriptions of this process wait or are open. Ask again when some have ended."
-                ))
-            return nil
-        }
-        return BudgetShare(of: fetches, bytes, process)
+        if budget.hasRoom(process) { return BudgetShare(of: budget, bytes, process) }
+        request.breakOff(.busy(refusal))
+        return nil
     }
 
     /// Checks a fetch; a fault is sent at once.
@@ -356,15 +341,11 @@ extension MessageHandler {
             guard let share = share(Self.bytesPerFetch, for: request) else { return }
             coordinator.bookmark(named: name, before: ticket, from: request.connection.source) { result in
                 withExtendedLifetime(share) {
-                    switch result {
-                    case .success(let found):
-                        request.send("bookmark") { writer in
-                            writer.member("name", name)
-                            if found == nil { writer.member("value", raw: Array("null".utf8)) }
-                            writer.member("value", found?.value)
-                            if let sequence = found?.sequence { writer.member("sequence", sequence) }
-                        }
-                    case .failure(let error): request.send(Fault(error.faultCode, error.message))
+                    request.send("bookmark", result) { found, writer in
+                        writer.member("name", name)
+                        if found == nil { writer.member("value", raw: Array("null".utf8)) }
+                        writer.member("value", found?.value)
+                        if let sequence = found?.sequence { writer.member("sequence", sequence) }
                     }
                 }
             }
@@ -394,6 +375,17 @@ struct Request: Sendable {
         _ type: String, finishing: Bool = true, capacity: Int = 0, _ members: (inout JSONWriter) -> Void = { _ in }
     ) {
         connection.send(type, about: frame, finishing: finishing, capacity: capacity, members)
+    }
+
+    /// Sends a message of that type with what the store has answered, or its error.
+    func send<Found>(
+        _ type: String, _ result: Result<Found, StoreError>, capacity: Int = 0,
+        _ members: (Found, inout JSONWriter) -> Void
+    ) {
+        switch result {
+        case .success(let found): send(type, capacity: capacity) { members(found, &$0) }
+        case .failure(let error): send(Fault(error.faultCode, error.message))
+        }
     }
 
     func send(_ error: WireError) { connection.send(error, about: frame) }
@@ -583,8 +575,8 @@ extension MessageHandler {
         if let id = message.id { return showJob(id, as: asker, for: request) }
         let running = message.lists.contains(.running) ? coordinator.runningJobs(message.limit, as: asker) : nil
         let slow = message.lists.contains(.slow) ? coordinator.slowJobs(message.limit, as: asker) : nil
-        let answer: @Sendable ([FailedJob]?) -> Void = { failed in
-            request.send("jobs", capacity: 4_096) { writer in
+        let answer: @Sendable (Result<[FailedJob]?, StoreError>) -> Void = { result in
+            request.send("jobs", result, capacity: 4_096) { failed, writer in
                 writer.list("running", running) { $0.members($1) }
                 writer.list("failed", failed) { $0.members($1) }
                 writer.list("slow", slow) { $0.members($1) }
@@ -595,7 +587,7 @@ extension MessageHandler {
             let reason = "There is no code \(code.quotedBriefly); the codes of failed jobs are \(codes)."
             return request.send(WireError.unsupported(reason, at: "/code"))
         }
-        guard message.lists.contains(.failed) else { return answer(nil) }
+        guard message.lists.contains(.failed) else { return answer(.success(nil)) }
         let process = request.connection.peer.process
         guard listing.withLock({ $0.insert(process).inserted }) else {
             return request.send(
@@ -604,10 +596,7 @@ extension MessageHandler {
         let filter = FailureFilter(since: message.since, user: message.user, code: message.code)
         coordinator.failedJobs(message.limit, filter, as: asker) { [self] result in
             listing.withLock { _ = $0.remove(process) }
-            switch result {
-            case .success(let jobs): answer(jobs)
-            case .failure(let cause): request.send(WireError(.internal, cause.message))
-            }
+            answer(result.map(Optional.some))
         }
     }
 }
@@ -625,10 +614,7 @@ extension MessageHandler {
             let selection = message.ids.map(RejectSelection.ids) ?? .through(message.through ?? 0)
             return coordinator.dropRejects(selection, as: asker) { [self] result in
                 listing.withLock { _ = $0.remove(process) }
-                switch result {
-                case .success(let count): request.send("rejects") { $0.member("dropped", count) }
-                case .failure(let error): request.send(Fault(error.faultCode, error.message))
-                }
+                request.send("rejects", result) { $1.member("dropped", $0) }
             }
         }
         var query = RejectQuery(limit: message.limit)
@@ -636,13 +622,9 @@ extension MessageHandler {
         (query.job, query.wantsRequests) = (message.job, message.wantsRequests)
         coordinator.rejects(query, as: asker) { [self] result in
             listing.withLock { _ = $0.remove(process) }
-            switch result {
-            case .success((let rejects, let hasMore)):
-                request.send("rejects", capacity: 4_096) { writer in
-                    writer.objects("rejects", of: rejects) { $1.members($0) }
-                    writer.member("more", hasMore)
-                }
-            case .failure(let error): request.send(WireError(.internal, error.message))
+            request.send("rejects", result, capacity: 4_096) { found, writer in
+                writer.objects("rejects", of: found.0) { $1.members($0) }
+                writer.member("more", found.1)
             }
         }
     }
@@ -652,13 +634,9 @@ extension MessageHandler {
     private func showJob(_ id: String, as asker: JobOwner, for request: Request) {
         let running = coordinator.runningJobs(of: id, as: asker)
         coordinator.endedJobs(of: id, as: asker) { result in
-            switch result {
-            case .success(let ended):
-                request.send("jobs", capacity: 1_024) { writer in
-                    writer.list("running", running) { $0.members($1) }
-                    writer.list("ended", ended) { $0.members($1) }
-                }
-            case .failure(let cause): request.send(WireError(.internal, cause.message))
+            request.send("jobs", result, capacity: 1_024) { ended, writer in
+                writer.list("running", running) { $0.members($1) }
+                writer.list("ended", ended) { $0.members($1) }
             }
         }
     }

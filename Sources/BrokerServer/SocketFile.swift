@@ -156,10 +156,7 @@ struct SocketFile {
             if errno == ECONNREFUSED || errno == ENOENT { return nil }
             throw ServerError("Some process may have \(path) open: \(reason()). Give another --socket.")
         }
-        var peer = PeerCredentials()
-        var size = socklen_t(MemoryLayout<PeerCredentials>.size)
-        getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &size)
-        return peer.process
+        return try Peer(descriptor: descriptor, wantsGroups: false).credentials.process
     }
 
     /// Makes a socket there and deletes it again, so that a server that cannot have it touches nothing else.

@@ -29,12 +29,9 @@ package enum ClientRole: String, Sendable, CaseIterable, Comparable {
     /// Also jobs of every kind.
     case write
 
-    package static func < (one: ClientRole, other: ClientRole) -> Bool {
-        switch (one, other) {
-        case (.read, .insert), (.read, .write), (.insert, .write): true
-        default: false
-        }
-    }
+    private var rank: Int { Self.allCases.firstIndex(of: self)! }
+
+    package static func < (one: ClientRole, other: ClientRole) -> Bool { one.rank < other.rank }
 }
 
 extension UserRules {

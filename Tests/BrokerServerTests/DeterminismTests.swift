@@ -269,7 +269,7 @@ struct LoggedStore {
         let coordinator = try Coordinator(plan: configuration.plan ?? plan, options: options, logger: logger)
         let server = ServerOptions(socketPath: nil)
         let codecs = FrameCodecs(limits: server.frameLimits, answers: server.answerLimits)
-        let messages = MessageHandler(coordinator, codecs, server, ServerLog(logger), HandlerCount())
+        let messages = MessageHandler(coordinator, codecs, server, ServerLog(logger))
         let killed = try turns.map { _ in try LoggedStore(plan) }
         let (copied, failure) = (DispatchSemaphore(value: 0), CopyFailure())
         if let turns, let killed {
