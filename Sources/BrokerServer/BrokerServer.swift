@@ -37,16 +37,6 @@ package final class BrokerServer: Sendable {
         self.connections = connections
     }
 
-    /// Checks that the socket is free and can be made, and changes nothing but a stale socket file.
-    package static func claimSocket(_ path: String, access: SocketAccess = SocketAccess()) throws(ServerError) {
-        try SocketFile(path: path, access: access).claim()
-    }
-
-    /// Checks that the socket could be made, and changes nothing.
-    package static func inspectSocket(
-        _ path: String, access: SocketAccess
-    ) throws(ServerError) -> SocketCondition { try SocketFile(path: path, access: access).inspect() }
-
     /// Listens on the socket, if there is one, and serves from then on.
     ///
     /// - Throws: ``ServerError`` when another process has the socket, or it cannot be made.
@@ -54,7 +44,7 @@ package final class BrokerServer: Sendable {
         _ coordinator: Coordinator, options: ServerOptions, logger: Logger
     ) async throws(ServerError) -> BrokerServer {
         if options.listeningDescriptor == nil, let path = options.socketPath {
-            try claimSocket(path, access: options.socketAccess)
+            try SocketFile(path: path, access: options.socketAccess).claim()
         }
         let logger = logger.escaping
         let log = ServerLog(logger)
@@ -139,11 +129,6 @@ package final class BrokerServer: Sendable {
 
     /// The open connections, with those that are being refused, and those whose handler has not been freed.
     package var connectionCount: Int { messages.connectionCount.load(ordering: .relaxed) }
-
-    /// Bytes of answers that clients have not taken.
-    var unreadBytes: Int {
-        get async throws { try await group.next().submit { [connections] in connections.value.answers.held }.get() }
-    }
 
     /// Accepts no more clients and reads no more, finishes what was read, lets the clients take their answers, and
     /// closes everything. Called once.

@@ -31,14 +31,13 @@ final class ConnectionSet {
     let messages: MessageHandler
     let answers = SharedBudget(byteLimit: answerBytes)
     private var handlers: [ObjectIdentifier: FrameHandler] = [:]
-    private var served: Set<ObjectIdentifier> = []
     /// Those that were served since the start.
     private var servedCount = 0
     private var places: ConnectionPlaces
     private(set) var users: UserRules
     private var backlog = 0
-    private var largeTurns = AssemblyTurns<ObjectIdentifier>(byteLimit: assemblyBytes)
-    private var middleTurns = AssemblyTurns<ObjectIdentifier>(byteLimit: middleAssemblyBytes)
+    /// For frames of medium size, and for larger ones.
+    private var turns = [middleAssemblyBytes, assemblyBytes].map(AssemblyTurns<ObjectIdentifier>.init(byteLimit:))
     private var isWatching = false
     private var whenEmpty: EventLoopPromise<Void>?
     var onRemoval: () -> Void = {}
@@ -84,7 +83,6 @@ final class ConnectionSet {
         guard places.take(handler.peer, isPrivileged: handler.peer.owner.isPrivileged) else {
             return .noPlace(places, user)
         }
-        served.insert(identifier)
         servedCount += 1
         handler.number = servedCount
         return nil
@@ -93,7 +91,7 @@ final class ConnectionSet {
     func remove(_ handler: FrameHandler) {
         let identifier = ObjectIdentifier(handler)
         guard handlers.removeValue(forKey: identifier) != nil else { return }
-        if served.remove(identifier) != nil { places.leave(handler.peer) }
+        if handler.number != nil { places.leave(handler.peer) }
         answers.forget(identifier)
         leaveTurn(handler)
         onRemoval()
@@ -102,7 +100,7 @@ final class ConnectionSet {
 
     /// A refused client is closed at once where enough others are reading the reason.
     func mayLinger(_ handler: FrameHandler) -> Bool {
-        served.contains(ObjectIdentifier(handler)) || handlers.count - served.count <= Self.lingeringRefused
+        handler.number != nil || handlers.values.count { $0.number == nil } <= Self.lingeringRefused
     }
 
     /// A connection must end because of what its client sent, or because of its user.
@@ -118,7 +116,7 @@ final class ConnectionSet {
 
     /// Those that are served, in the order in which they came.
     var numbered: [FrameHandler] {
-        served.compactMap { handlers[$0] }.sorted { $0.number ?? 0 < $1.number ?? 0 }
+        handlers.values.filter { $0.number != nil }.sorted { $0.number ?? 0 < $1.number ?? 0 }
     }
 
     // MARK: - Stopping
@@ -139,18 +137,14 @@ final class ConnectionSet {
     // MARK: - Large frames
 
     func askForTurn(_ handler: FrameHandler, _ bytes: Int) -> Bool {
-        let identifier = ObjectIdentifier(handler)
-        let isGiven =
-            bytes <= Self.middleFrameBytes
-            ? middleTurns.ask(identifier, process: handler.peer.process, bytes: bytes)
-            : largeTurns.ask(identifier, process: handler.peer.process, bytes: bytes)
+        let isGiven = turns[bytes <= Self.middleFrameBytes ? 0 : 1]
+            .ask(ObjectIdentifier(handler), process: handler.peer.process, bytes: bytes)
         if !isGiven { watch() }
         return isGiven
     }
 
     func leaveTurn(_ handler: FrameHandler) {
-        let identifier = ObjectIdentifier(handler)
-        for next in middleTurns.leave(identifier) + largeTurns.leave(identifier) {
+        for next in turns.indices.flatMap({ turns[$0].leave(ObjectIdentifier(handler)) }) {
             guard let connection = handlers[next]?.connection else { continue }
             // Not at once: the next one may end at once, too, and so on.
             connection.onHandler { $0.turnCame() }
@@ -178,7 +172,7 @@ final class ConnectionSet {
 
     private func look() {
         let now = NIODeadline.now()
-        for turns in [middleTurns, largeTurns] where turns.isContended {
+        for turns in turns where turns.isContended {
             for handler in turns.current.compactMap({ handlers[$0] })
             where handler.isHoldingUp(stalledSince: now - Self.stall, begunBefore: now - Self.longestTurn) {
                 handler.refuseStalled(
@@ -194,7 +188,7 @@ final class ConnectionSet {
                 handler.cutOff("it has read none of its answers for a while, and others wait")
             }
         }
-        if middleTurns.isContended || largeTurns.isContended || answers.isAwaited { watch() }
+        if turns.contains(where: \.isContended) || answers.isAwaited { watch() }
     }
 
     /// All clients together have left too many answers: cuts off the connection with most of the process that left

@@ -171,14 +171,16 @@ extension JobCompletion {
         guard let objects, case .completed(let members, let isDuplicate) = result else { return self }
         var outcome = self
         outcome.objects = nil
-        outcome.result = .completed(
-            members: ShortenedOutcome.members(members, lacking: objects.count, isDryRun: isDryRun),
-            isDuplicate: isDuplicate)
+        let shortened = ShortenedOutcome(.objects, isDryRun: isDryRun)
+            .members(of: members, lacking: [("objects", max(1, objects.count))])
+        outcome.result = .completed(members: shortened, isDuplicate: isDuplicate)
         return outcome
     }
 
     /// How much of an answer is left.
     enum Shortening {
+        /// All but the objects that were asked for.
+        case objects
         /// Less than two megabytes: it fits every frame.
         case frame
         /// Some kilobytes, for a client that does not take its answers.
@@ -218,38 +220,24 @@ private struct ShortenedOutcome {
     private let isDryRun: Bool
 
     init(_ shortening: JobCompletion.Shortening, isDryRun: Bool) {
-        (listBytes, valueBytes) = shortening == .frame ? (64 << 10, 1 << 20) : (1 << 10, 2 << 10)
+        switch shortening {
+        case .objects: (listBytes, valueBytes) = (.max, .max)
+        case .frame: (listBytes, valueBytes) = (64 << 10, 1 << 20)
+        case .brief: (listBytes, valueBytes) = (1 << 10, 2 << 10)
+        }
         self.isDryRun = isDryRun
     }
 
     private static let textBytes = 1_000
 
-    /// The members as they are, and a warning with the number of missing objects.
-    static func members(_ members: [UInt8], lacking objects: Int, isDryRun: Bool) -> [UInt8] {
-        guard let document = parse(members: members) else { return members }
-        return document.withRoot { root in
-            var writer = JSONWriter(capacity: members.count + 300)
-            for (key, value) in root.members {
-                let name = String(decoding: key.bytes, as: UTF8.self)
-                guard name == "warnings" else {
-                    writer.member(name, value)
-                    continue
-                }
-                writer.array(name) { writer in
-                    warn("objects", max(1, objects), isDryRun: isDryRun, &writer)
-                    for warning in value.elements { writer.value(warning) }
-                }
-            }
-            return writer.bytes
-        }
-    }
-
     /// Members of `completed` without the large ones, and a warning for each that is missing.
-    func members(of members: [UInt8]) -> [UInt8] {
+    ///
+    /// - Parameter lacking: what is missing already.
+    func members(of members: [UInt8], lacking: [(field: String, count: Int)] = []) -> [UInt8] {
         let document = Self.parse(members: members)
         return withExtendedLifetime(document) {
             let root = document?.root
-            var leftOut: [(field: String, count: Int)] = []
+            var leftOut = lacking
             var writer = JSONWriter()
             copy("changes", of: root, &writer, &leftOut)
             writer.array("rejected") { copyBeginning(of: root?["rejected"], "rejected", &$0, &leftOut) }
@@ -259,11 +247,11 @@ private struct ShortenedOutcome {
                 }
                 leftOut.append(("keys", max(1, count)))
             }
-            if isDryRun, root?["examples"] != nil { copy("examples", of: root, &writer, &leftOut) }
+            if root?["examples"] != nil { copy("examples", of: root, &writer, &leftOut) }
             if root == nil { leftOut.append(("changes", 1)) }
             writer.array("warnings") { writer in
                 copyBeginning(of: root?["warnings"], "warnings", &writer, &leftOut)
-                for (field, count) in leftOut { Self.warn(field, count, isDryRun: isDryRun, &writer) }
+                for (field, count) in leftOut { warn(field, count, &writer) }
             }
             return writer.bytes
         }
@@ -326,12 +314,12 @@ private struct ShortenedOutcome {
         if missing > 0 { leftOut.append((field, missing)) }
     }
 
-    private static func warn(_ field: String, _ count: Int, isDryRun: Bool, _ writer: inout JSONWriter) {
+    private func warn(_ field: String, _ count: Int, _ writer: inout JSONWriter) {
         writer.object { writer in
             writer.member("code", "answerShortened")
             writer.member("entity", "")
             writer.member("key", field)
-            writer.member("message", isDryRun ? dryRunMessage : message(field))
+            writer.member("message", isDryRun ? Self.dryRunMessage : Self.message(field))
             writer.member("count", count)
         }
     }

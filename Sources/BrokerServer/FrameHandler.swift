@@ -32,9 +32,8 @@ final class FrameHandler: ChannelDuplexHandler {
     /// Bytes of the state's backlog that `connections` counts.
     private var countedBacklog = 0
     private var outgoing = OutgoingFrames()
-    private var lingerTimer: Scheduled<Void>?
-    /// Ends the connection if the client sends nothing; nil once something has come.
-    private var silenceTimer: Scheduled<Void>?
+    /// Ends the connection if the client sends nothing at first, or goes on sending at the end.
+    private var timer: Scheduled<Void>?
     private(set) var context: ChannelHandlerContext?
     private(set) var connection: Connection?
 
@@ -63,7 +62,7 @@ final class FrameHandler: ChannelDuplexHandler {
             refuse(refusal, about: nil)
         } else {
             let handler = NIOLoopBound(self, eventLoop: context.eventLoop)
-            silenceTimer = context.eventLoop.scheduleTask(in: connections.options.silence) {
+            timer = context.eventLoop.scheduleTask(in: connections.options.silence) {
                 handler.value.refuse(.silence(handler.value.connections.options.silence), about: nil)
             }
         }
@@ -84,7 +83,7 @@ final class FrameHandler: ChannelDuplexHandler {
     private func end() {
         guard let connection else { return }
         state.closed()
-        endTimers()
+        endTimer()
         outgoing = OutgoingFrames()
         countBacklog()
         connections.remove(self)
@@ -93,9 +92,9 @@ final class FrameHandler: ChannelDuplexHandler {
         context = nil
     }
 
-    private func endTimers() {
-        for timer in [lingerTimer, silenceTimer] { timer?.cancel() }
-        (lingerTimer, silenceTimer) = (nil, nil)
+    private func endTimer() {
+        timer?.cancel()
+        timer = nil
     }
 
     var isAllowed: Bool { role != nil }
@@ -170,10 +169,8 @@ final class FrameHandler: ChannelDuplexHandler {
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         lastReadAt = .now()
-        if let timer = silenceTimer {
-            timer.cancel()
-            silenceTimer = nil
-        }
+        // A client that lingers is cut all the same.
+        if receivedBytes == 0, state.takesFrames { endTimer() }
         let bytes = unwrapInboundIn(data)
         receivedBytes += bytes.readableBytes
         state.received(bytes)
@@ -258,7 +255,8 @@ final class FrameHandler: ChannelDuplexHandler {
         guard let context else { return }
         context.close(mode: .output, promise: nil)
         let handler = NIOLoopBound(self, eventLoop: context.eventLoop)
-        lingerTimer = context.eventLoop.scheduleTask(in: connections.options.linger) {
+        endTimer()
+        timer = context.eventLoop.scheduleTask(in: connections.options.linger) {
             handler.value.context?.close(promise: nil)
         }
     }

@@ -388,6 +388,14 @@ struct Request: Sendable {
         }
     }
 
+    /// Sends that an action of the operator is done.
+    func done(_ action: String, _ members: (inout JSONWriter) -> Void) {
+        send("done") { writer in
+            writer.member("action", action)
+            members(&writer)
+        }
+    }
+
     func send(_ error: WireError) { connection.send(error, about: frame) }
     func send(_ fault: Fault) { connection.send(fault, about: frame) }
 
@@ -416,16 +424,8 @@ extension MessageHandler {
     }
 
     private func administer(_ action: AdminAction, for request: Request) {
-        guard mayAdminister(request) else { return }
-        if action != .clients {
-            log.logger.notice("\(action.rawValue) was asked for.", metadata: request.connection.peer.metadata)
-        }
-        let done: @Sendable ((inout JSONWriter) -> Void) -> Void = { members in
-            request.send("done") { writer in
-                writer.member("action", action.rawValue)
-                members(&writer)
-            }
-        }
+        guard mayAdminister(request, action == .clients ? nil : action.rawValue) else { return }
+        let done: @Sendable ((inout JSONWriter) -> Void) -> Void = { request.done(action.rawValue, $0) }
         let failed: @Sendable (Fault) -> Void = { request.send($0) }
         switch action {
         case .pause:
@@ -469,37 +469,30 @@ extension MessageHandler {
     }
 
     private func kick(_ message: KickMessage, for request: Request) {
-        guard mayAdminister(request) else { return }
-        log.logger.notice("\(KickMessage.action) was asked for.", metadata: request.connection.peer.metadata)
+        guard mayAdminister(request, KickMessage.action) else { return }
         request.connection.onHandler { handler in
             let count = handler.connections.kick(message, except: handler)
             guard count > 0 else {
                 return request.send(
                     WireError.unsupported("No other connection is that one: the action `clients` lists them."))
             }
-            request.send("done") { writer in
-                writer.member("action", KickMessage.action)
-                writer.member("connections", count)
-            }
+            request.done(KickMessage.action) { $0.member("connections", count) }
         }
     }
 
     private func migrate(_ message: MigrateMessage, for request: Request) {
-        guard mayAdminister(request) else { return }
-        log.logger.notice(
-            "\(MigrateMessage.action) was asked for.",
-            metadata: request.connection.peer.metadata.merging([
-                "dryRun": "\(message.isDryRun)", "removedParts": "\(message.removedParts.rawValue)",
-                "namedParts": "\(message.kept.count + message.dropped.count)",
-            ]) { $1 })
+        let parts: Logger.Metadata = [
+            "dryRun": "\(message.isDryRun)", "removedParts": "\(message.removedParts.rawValue)",
+            "namedParts": "\(message.kept.count + message.dropped.count)",
+        ]
+        guard mayAdminister(request, MigrateMessage.action, parts) else { return }
         guard let migrate = options.migrate else {
             return request.send(Fault.notHere(MigrateMessage.action))
         }
         migrate(message) { [options] result in
             switch result {
             case .success(let changes):
-                request.send("done") { writer in
-                    writer.member("action", MigrateMessage.action)
+                request.done(MigrateMessage.action) { writer in
                     writer.member("dryRun", message.isDryRun)
                     writer.array("changes", of: changes) { $0.write(to: &$1) }
                     guard let store = options.storeFile else { return }
@@ -515,7 +508,7 @@ extension MessageHandler {
     private func backUp(
         to file: String, replaces: Bool, wantsProgress: Bool, for request: Request
     ) {
-        guard mayAdminister(request) else { return }
+        guard mayAdminister(request, nil) else { return }
         coordinator.backup(to: file, replaces: replaces, isWanted: { !request.connection.isClosed }) { progress in
             guard wantsProgress, request.connection.bytes == 0 else { return }
             request.send("progress", finishing: false) { writer in
@@ -526,8 +519,7 @@ extension MessageHandler {
         } notify: { end in
             switch end {
             case .done(let copy):
-                request.send("done") { writer in
-                    writer.member("action", ClientMessage.backupAction)
+                request.done(ClientMessage.backupAction) { writer in
                     writer.member("sequence", copy.sequence)
                     writer.member("bytes", copy.bytes)
                 }
@@ -538,9 +530,15 @@ extension MessageHandler {
     }
 
     /// Whether the client may; if not, it gets an error.
-    private func mayAdminister(_ request: Request) -> Bool {
+    ///
+    /// - Parameter action: for a line in the log; nil for none.
+    private func mayAdminister(_ request: Request, _ action: String?, _ metadata: Logger.Metadata = [:]) -> Bool {
         let peer = request.connection.peer
-        if peer.owner.isPrivileged { return true }
+        if peer.owner.isPrivileged {
+            let metadata = peer.metadata.merging(metadata) { $1 }
+            if let action { log.logger.notice("\(action) was asked for.", metadata: metadata) }
+            return true
+        }
         request.send(
             WireError(
                 .unauthorized,
@@ -588,14 +586,10 @@ extension MessageHandler {
             return request.send(WireError.unsupported(reason, at: "/code"))
         }
         guard message.lists.contains(.failed) else { return answer(.success(nil)) }
-        let process = request.connection.peer.process
-        guard listing.withLock({ $0.insert(process).inserted }) else {
-            return request.send(
-                Fault.busy("Another list of failed jobs is being made for this process. Ask again when it is there."))
-        }
+        guard let turn = turnToList("list of failed jobs", for: request) else { return }
         let filter = FailureFilter(since: message.since, user: message.user, code: message.code)
-        coordinator.failedJobs(message.limit, filter, as: asker) { [self] result in
-            listing.withLock { _ = $0.remove(process) }
+        coordinator.failedJobs(message.limit, filter, as: asker) { result in
+            turn()
             answer(result.map(Optional.some))
         }
     }
@@ -603,25 +597,34 @@ extension MessageHandler {
 
 /// Rejected records that are kept.
 extension MessageHandler {
+    /// One search of the ledger for each process at a time.
+    ///
+    /// - Returns: to be called at its end; nil when another one goes on, and the message is refused.
+    private func turnToList(_ what: String, for request: Request) -> (@Sendable () -> Void)? {
+        let process = request.connection.peer.process
+        guard listing.withLock({ $0.insert(process).inserted }) else {
+            request.send(Fault.busy("Another \(what) is being made for this process. Ask again when it is there."))
+            return nil
+        }
+        return { [self] in listing.withLock { _ = $0.remove(process) } }
+    }
+
     /// One request of each process at a time.
     private func answer(_ message: RejectsMessage, for request: Request) {
-        let (asker, process) = (request.connection.peer.owner, request.connection.peer.process)
-        guard listing.withLock({ $0.insert(process).inserted }) else {
-            return request.send(
-                Fault.busy("Another list is being made for this process. Ask again when it is there."))
-        }
+        let asker = request.connection.peer.owner
+        guard let turn = turnToList("list", for: request) else { return }
         if message.drops {
             let selection = message.ids.map(RejectSelection.ids) ?? .through(message.through ?? 0)
-            return coordinator.dropRejects(selection, as: asker) { [self] result in
-                listing.withLock { _ = $0.remove(process) }
+            return coordinator.dropRejects(selection, as: asker) { result in
+                turn()
                 request.send("rejects", result) { $1.member("dropped", $0) }
             }
         }
         var query = RejectQuery(limit: message.limit)
         (query.ids, query.before, query.entity) = (message.ids, message.before, message.entity)
         (query.job, query.wantsRequests) = (message.job, message.wantsRequests)
-        coordinator.rejects(query, as: asker) { [self] result in
-            listing.withLock { _ = $0.remove(process) }
+        coordinator.rejects(query, as: asker) { result in
+            turn()
             request.send("rejects", result, capacity: 4_096) { found, writer in
                 writer.objects("rejects", of: found.0) { $1.members($0) }
                 writer.member("more", found.1)

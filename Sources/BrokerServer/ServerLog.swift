@@ -135,26 +135,25 @@ struct LogRation {
 
     private let pause: Duration
     private let most: Duration
-    private var credit: Duration
-    private var at: ContinuousClock.Instant
+    /// When all lines would have been logged, one after each pause.
+    private var due: ContinuousClock.Instant
     /// Lines that were omitted and not counted in a line yet.
     private var omitted = 0
 
     init(burst: Int = Self.burst, pause: Duration = .seconds(1), at now: ContinuousClock.Instant) {
         self.pause = pause
         most = pause * burst
-        credit = most
-        at = now
+        due = now - most
     }
 
     /// Whether the line is logged.
     mutating func take(at now: ContinuousClock.Instant) -> Bool {
-        (credit, at) = (filled(at: now), now)
-        guard credit >= pause else {
+        due = max(due, now - most)
+        guard due + pause <= now else {
             omitted += 1
             return false
         }
-        credit -= pause
+        due += pause
         return true
     }
 
@@ -165,7 +164,5 @@ struct LogRation {
     }
 
     /// Nothing happened for so long that a new value allows as much.
-    func isFull(at now: ContinuousClock.Instant) -> Bool { filled(at: now) == most }
-
-    private func filled(at now: ContinuousClock.Instant) -> Duration { min(most, credit + at.duration(to: now)) }
+    func isFull(at now: ContinuousClock.Instant) -> Bool { due <= now - most }
 }

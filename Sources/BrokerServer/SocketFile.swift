@@ -31,15 +31,20 @@ package enum SocketCondition: Sendable, Equatable {
 }
 
 /// The socket's file: claimed before listening, and deleted at the end.
-struct SocketFile {
+package struct SocketFile {
+    /// unix(7): 108 bytes with the closing zero.
+    private static let longestPath = 107
+
     let path: String
-    var access = SocketAccess()
+    let access: SocketAccess
+
+    package init(path: String, access: SocketAccess = SocketAccess()) { (self.path, self.access) = (path, access) }
 
     /// Frees the path, and makes sure that a socket can be made there: deletes a stale file, and leaves one that a
     /// process has open.
     ///
     /// - Throws: ``ServerError``, which names the process that has the socket.
-    func claim() throws(ServerError) {
+    package func claim() throws(ServerError) {
         try checkPath()
         if try isSocket() {
             if let process = try listener() {
@@ -57,9 +62,9 @@ struct SocketFile {
     private func checkPath() throws(ServerError) {
         // An empty path would be a socket without a file (unix(7), "abstract").
         guard !path.isEmpty else { throw ServerError("The socket's path is empty. Give a path.") }
-        guard path.utf8.count <= sockaddr_un.longestPath else {
+        guard path.utf8.count <= Self.longestPath else {
             throw ServerError(
-                "The socket's path is longer than \(sockaddr_un.longestPath) bytes: \(path). Give a shorter one.")
+                "The socket's path is longer than \(Self.longestPath) bytes: \(path). Give a shorter one.")
         }
     }
 
@@ -76,7 +81,7 @@ struct SocketFile {
     /// Checks whether the socket could be made; makes and removes nothing.
     ///
     /// - Throws: ``ServerError`` when it could not.
-    func inspect() throws(ServerError) -> SocketCondition {
+    package func inspect() throws(ServerError) -> SocketCondition {
         try checkPath()
         if let group = access.group, geteuid() != 0, !Self.ownGroups.contains(group) {
             throw notGiven(to: group, "This process is not in it")
@@ -200,30 +205,13 @@ struct SocketFile {
     private func call(
         _ function: (Int32, UnsafePointer<sockaddr>, socklen_t) -> Int32, _ descriptor: Int32
     ) throws(ServerError) -> Bool {
-        guard var address = sockaddr_un(path: path) else {
+        guard let address = try? SocketAddress(unixDomainSocketPath: path) else {
             throw ServerError("The socket's path is too long: \(path).")
         }
-        return withUnsafePointer(to: &address) {
-            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                function(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size)) == 0
-            }
-        }
+        return address.withSockAddr { function(descriptor, $0, socklen_t($1)) == 0 }
     }
 
     private func reason() -> String { String(cString: strerror(errno)) }
-}
-
-extension sockaddr_un {
-    /// unix(7): 108 bytes with the closing zero.
-    static let longestPath = 107
-
-    /// Nil when the path does not fit.
-    init?(path: String) {
-        guard path.utf8.count <= Self.longestPath else { return nil }
-        self.init()
-        sun_family = sa_family_t(AF_UNIX)
-        withUnsafeMutableBytes(of: &sun_path) { $0.copyBytes(from: path.utf8) }
-    }
 }
 
 /// The server's socket, its users and its limits.

@@ -136,7 +136,7 @@ struct Brokerd: AsyncParsableCommand {
         }
         defer { metrics?.end() }
         if passed == nil, let path = options.socketPath {
-            try BrokerServer.claimSocket(path, access: options.socketAccess)
+            try SocketFile(path: path, access: options.socketAccess).claim()
         }
         let owned = try OwnedStore(
             plan: plan, options: try coordinatorOptions(activity: service.activity), logger: logger)
@@ -394,10 +394,8 @@ extension Brokerd {
             try Program.say("There is no --socket: a service manager must pass one.")
             return true
         }
-        let permissions = try access.socketAccess()
-        guard let condition = reported({ try BrokerServer.inspectSocket(socket, access: permissions) }) else {
-            return false
-        }
+        let file = SocketFile(path: socket, access: try access.socketAccess())
+        guard let condition = reported({ try file.inspect() }) else { return false }
         switch condition {
         case .free: try Program.say("The socket \(socket) would be made.")
         case .stale: try Program.say("The socket \(socket) would be made again: no process listens on it.")

@@ -36,7 +36,7 @@ import Testing
     @Test func `a socket in use is refused with its process`() async throws {
         try await RunningServer.run { running in
             #expect {
-                try BrokerServer.claimSocket(running.socketPath)
+                try SocketFile(path: running.socketPath).claim()
             } throws: { error in
                 "\(error)".contains("process \(ProcessInfo.processInfo.processIdentifier)")
             }
@@ -47,14 +47,14 @@ import Testing
         let path = NSTemporaryDirectory() + "broker-" + UUID().uuidString
         try Data("mine".utf8).write(to: URL(fileURLWithPath: path))
         defer { unlink(path) }
-        #expect(throws: ServerError.self) { try BrokerServer.claimSocket(path) }
+        #expect(throws: ServerError.self) { try SocketFile(path: path).claim() }
         #expect(try String(contentsOfFile: path, encoding: .utf8) == "mine")
     }
 
     @Test func `a stale socket file is replaced`() async throws {
         let path = NSTemporaryDirectory() + "broker-" + UUID().uuidString
         close(try Self.bind(path, SOCK_STREAM))
-        try BrokerServer.claimSocket(path)
+        try SocketFile(path: path).claim()
         #expect(!FileManager.default.fileExists(atPath: path))
     }
 
@@ -68,7 +68,7 @@ import Testing
         }
         if kind == SOCK_SEQPACKET { listen(descriptor, 1) }
         #expect {
-            try BrokerServer.claimSocket(path)
+            try SocketFile(path: path).claim()
         } throws: { error in
             "\(error)".contains("may have \(path) open")
         }
@@ -77,7 +77,7 @@ import Testing
 
     @Test(arguments: ["", "/nowhere/at/all/broker.sock", "/proc/broker.sock", String(repeating: "x", count: 108)])
     func `a socket that cannot be created is reported before any file changes`(path: String) {
-        #expect(throws: ServerError.self) { try BrokerServer.claimSocket(path) }
+        #expect(throws: ServerError.self) { try SocketFile(path: path).claim() }
     }
 
     @Test func `a socket file that is another's by now stays`() async throws {
@@ -628,21 +628,18 @@ private final class RecordedMigrations: Sendable {
 
     @Test func `a failed job is a line with its place, and a client that fails many causes few`() async throws {
         try await RunningServer.run { running in
-            let lines = try await offThePool {
+            try await offThePool {
                 let client = try running.connect()
                 for number in 0..<80 { try client.send(Self.job("bad-\(number)", Self.invalid)) }
                 for _ in 0..<80 { #expect(try client.next().code == "invalidValue") }
                 // Refused before it has a place in the order.
-                try client.send(Self.job("bad", #"{"id": "%", "entity": "Robot", "json": []}"#))
-                _ = try client.next()
-                let lines = running.log.lines
+                _ = try client.ask(Self.job("bad", #"{"id": "%", "entity": "Robot", "json": []}"#))
                 // Within a second, one is logged again.
                 while !running.log.lines.contains(where: { $0.contains("notLogged=") }) {
-                    try client.send(Self.job("late", Self.invalid))
-                    _ = try client.next()
+                    _ = try client.ask(Self.job("late", Self.invalid))
                 }
-                return lines
             }
+            let lines = running.log.lines.filter { !$0.contains("id=late ") }
             let failed = lines.filter { $0.hasPrefix("notice A job failed. ") }
             #expect((50..<81).contains(failed.count), "\(failed.count)")
             let first = try #require(failed.first)

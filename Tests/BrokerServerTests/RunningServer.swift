@@ -6,6 +6,7 @@ import BrokerStore
 import BrokerWire
 import Foundation
 import Logging
+import NIOCore
 import Synchronization
 import TestSupport
 import Testing
@@ -251,5 +252,12 @@ final class RecordedLog: LogHandler, Sendable {
     subscript(metadataKey _: String) -> Logger.Metadata.Value? {
         get { nil }
         set {}
+    }
+}
+
+extension BrokerServer {
+    /// Bytes of answers that clients have not taken.
+    var unreadBytes: Int {
+        get async throws { try await group.next().submit { [connections] in connections.value.answers.held }.get() }
     }
 }
