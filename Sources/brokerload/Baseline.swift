@@ -228,12 +228,12 @@ private final class BaselineDatabase {
         for suffix in ["", "-wal", "-shm"] { unlink(path + suffix) }
         connection = try Connection(path: path)
         let layout = RecordLayout(options)
-        isPlain = options.presence >= 1 && options.keyOrder == .declared
+        isPlain = options.probability >= 1 && options.keyOrder == .declared
         columns = layout.fields.map { (Array($0.key.utf8), $0.kind) }
         for sql in Self.pragmas.map({ "PRAGMA " + $0 }) + layout.tables { try execute(sql) }
         let names = layout.fields.map(\.name)
         let updates = names.dropFirst().map { name in
-            options.presence < 1 ? "\(name) = coalesce(excluded.\(name), \(name))" : "\(name) = excluded.\(name)"
+            options.probability < 1 ? "\(name) = coalesce(excluded.\(name), \(name))" : "\(name) = excluded.\(name)"
         }
         let places = names.indices.map { "?\($0 + 1)" }.joined(separator: ", ")
         record = try prepare(

@@ -111,12 +111,9 @@ struct SendingArguments: ParsableArguments {
     }
 
     func options(_ schedule: Schedule) -> RunOptions {
-        var options = RunOptions(socketPath: socket, schedule: schedule)
-        options.connections = connections
-        options.inFlight = inFlight ?? (schedule.rate == nil ? 16 : 10_000)
-        options.intervalSeconds = interval.exactSeconds
-        options.patienceSeconds = patience.exactSeconds
-        return options
+        RunOptions(
+            socketPath: socket, connections: connections, inFlight: inFlight ?? (schedule.rate == nil ? 16 : 10_000),
+            schedule: schedule, intervalSeconds: interval.exactSeconds, patienceSeconds: patience.exactSeconds)
     }
 }
 
@@ -132,11 +129,7 @@ extension RunResult {
 }
 
 struct JobArguments: ParsableArguments {
-    @Option(help: "Records in each job.")
-    var records = 5_000
-
-    @Option(help: "Begin with the record of this number.")
-    var first = 0
+    @OptionGroup var payload: PayloadArguments
 
     @Option(
         help: ArgumentHelp(
@@ -155,8 +148,6 @@ struct JobArguments: ParsableArguments {
     var accepted = false
 
     mutating func validate() throws {
-        try checkRange("--records", records, in: 1...1_000_000)
-        try checkRange("--first", first, in: 0...1 << 52)
         try checkRange("--existing", existing, in: 0...100_000_000)
         guard existing > 0 || !mix.needsExisting else {
             throw ValidationError("--mix has records of what must be there before, but --existing is 0.")
@@ -164,11 +155,29 @@ struct JobArguments: ParsableArguments {
     }
 
     func jobs(_ record: RecordArguments) -> JobOptions {
-        var jobs = JobOptions(record.options, mix)
-        jobs.recordsOfJob = records
-        jobs.first = first
+        var jobs = payload.jobs(record, mix)
         jobs.wantsAccepted = accepted
         if mix.needsExisting { jobs.existing = existing }
+        return jobs
+    }
+}
+
+/// The records of each job, or of each payload without one.
+struct PayloadArguments: ParsableArguments {
+    @Option(help: "Records in each job or payload.")
+    var records = 5_000
+
+    @Option(help: "Begin with the record of this number; the same numbers again are unchanged rows.")
+    var first = 0
+
+    mutating func validate() throws {
+        try checkRange("--records", records, in: 1...1_000_000)
+        try checkRange("--first", first, in: 0...1 << 52)
+    }
+
+    func jobs(_ record: RecordArguments, _ mix: RecordMix = .allNew) -> JobOptions {
+        var jobs = JobOptions(record.options, mix)
+        (jobs.recordsOfJob, jobs.first) = (records, first)
         return jobs
     }
 }
@@ -212,7 +221,11 @@ struct BaselineCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        if let group { return try runGroup(group) }
+        if let group {
+            let loop = GroupBaseline(
+                path: store, records: record.options, inFlight: group, jobs: size.jobs, hasLedger: ledger)
+            return try say(try loop.run())
+        }
         let baseline = Baseline(path: store, records: record.options)
         let passes = [payloads(.allNew)] + mixes.map(payloads)
         for report in try baseline.load(passes) { try say(report) }
@@ -223,17 +236,9 @@ struct BaselineCommand: AsyncParsableCommand {
     }
 
     private func payloads(_ mix: RecordMix) -> [JSONText] {
-        var options = JobOptions(record.options, mix)
-        options.recordsOfJob = size.records
-        options.first = size.first
-        if mix.needsExisting { options.existing = size.jobs * size.records }
+        var options = size.payload.jobs(record, mix)
+        if mix.needsExisting { options.existing = size.jobs * size.payload.records }
         return Baseline.payloads(options, jobs: size.jobs)
-    }
-
-    private func runGroup(_ group: Int) throws {
-        var baseline = GroupBaseline(path: store, records: record.options, inFlight: group, jobs: size.jobs)
-        baseline.hasLedger = ledger
-        try say(try baseline.run())
     }
 }
 
@@ -289,18 +294,12 @@ struct SizeArguments: ParsableArguments {
     @Option(help: "Payloads.")
     var jobs = 100
 
-    @Option(help: "Records in each payload.")
-    var records = 5_000
-
-    @Option(help: "Begin with the record of this number; the same numbers again are unchanged rows.")
-    var first = 0
+    @OptionGroup var payload: PayloadArguments
 
     mutating func validate() throws {
         try checkRange("--jobs", jobs, in: 1...1_000_000)
-        try checkRange("--records", records, in: 1...1_000_000)
-        try checkRange("--first", first, in: 0...1 << 52)
         // All of them are in memory before the first is used.
-        try checkRange("--jobs times --records", jobs * records, in: 1...100_000_000)
+        try checkRange("--jobs times --records", jobs * payload.records, in: 1...100_000_000)
     }
 }
 
@@ -312,9 +311,8 @@ struct RecordsCommand: AsyncParsableCommand {
     @OptionGroup var size: SizeArguments
 
     func run() async throws {
-        var job = JobOptions(records.options)
-        job.recordsOfJob = size.jobs * size.records
-        job.first = size.first
+        var job = size.payload.jobs(records)
+        job.recordsOfJob *= size.jobs
         var source = JobSource(job)
         try StandardOutput.write(source.nextRecords())
     }

@@ -22,29 +22,19 @@ enum RecordKeyOrder: String, CaseIterable, Sendable {
 
 /// How records are made. The same options and the same number give the same record.
 struct RecordOptions: Sendable, Equatable {
-    var shape: RecordShape
+    var shape = RecordShape.nested
     /// Attributes beside the identity, for `ragged`.
-    var attributes: Int
-    /// The probability that an attribute or a link is there.
-    var presence: Double
+    var attributes = 12
+    /// Nil for that of the shape.
+    var presence: Double?
     /// The probability that an attribute that is there is null.
-    var nulls: Double
-    var keyOrder: RecordKeyOrder
-    var keys: RecordKeys
-    var seed: UInt64
+    var nulls = 0.0
+    var keyOrder = RecordKeyOrder.declared
+    var keys = RecordKeys.ascending
+    var seed: UInt64 = 1
 
-    init(
-        shape: RecordShape = .nested, attributes: Int = 12, presence: Double? = nil, nulls: Double = 0,
-        keyOrder: RecordKeyOrder = .declared, keys: RecordKeys = .ascending, seed: UInt64 = 1
-    ) {
-        self.shape = shape
-        self.attributes = attributes
-        self.presence = presence ?? (shape == .ragged ? 0.5 : 1)
-        self.nulls = nulls
-        self.keyOrder = keyOrder
-        self.keys = keys
-        self.seed = seed
-    }
+    /// The probability that an attribute or a link is there.
+    var probability: Double { presence ?? (shape == .ragged ? 0.5 : 1) }
 }
 
 /// One member of the generated records, and the column that it becomes.
@@ -173,7 +163,7 @@ struct GeneratedRecords: Sendable {
         self.options = options
         layout = RecordLayout(options)
         order = Array(layout.fields.indices)
-        isPlain = options.presence >= 1 && options.nulls <= 0 && options.keyOrder == .declared
+        isPlain = options.probability >= 1 && options.nulls <= 0 && options.keyOrder == .declared
     }
 
     /// Appends one record.
@@ -199,7 +189,7 @@ struct GeneratedRecords: Sendable {
         for place in order {
             let field = layout.fields[place]
             if field.kind != .identity {
-                guard random.chance(options.presence) else { continue }
+                guard random.chance(options.probability) else { continue }
                 if field.kind != .department, random.chance(options.nulls) {
                     bytes.append(contentsOf: field.prefix)
                     bytes.append("null,")

@@ -1,4 +1,5 @@
 import BrokerJSON
+import Foundation
 import Glibc
 import Histogram
 
@@ -88,7 +89,9 @@ struct ProcessUsage: Sendable, Equatable {
 
     /// Reads a process; nil when it has ended, or may not be read.
     init?(of process: Int32) {
-        guard let stat = Self.text("/proc/\(process)/stat"), let status = Self.text("/proc/\(process)/status"),
+        let folder = "/proc/\(process)"
+        guard let stat = try? String(contentsOfFile: "\(folder)/stat", encoding: .utf8),
+            let status = try? String(contentsOfFile: "\(folder)/status", encoding: .utf8),
             let name = stat.lastIndex(of: ")")
         else { return nil }
         // After the name, which may contain anything, field 3 is the first.
@@ -98,15 +101,6 @@ struct ProcessUsage: Sendable, Equatable {
         processorSeconds = (user + system) / ticks
         let peak = status.firstMatch(of: /VmHWM:\s+(\d+) kB/)
         peakBytes = peak.flatMap { Int($0.1) }.map { $0 << 10 } ?? 0
-    }
-
-    /// A file of the kernel's, which has no length beforehand; nil when it cannot be read.
-    private static func text(_ path: String) -> String? {
-        guard let file = fopen(path, "r") else { return nil }
-        defer { fclose(file) }
-        var buffer = [UInt8](repeating: 0, count: 16 << 10)
-        let count = fread(&buffer, 1, buffer.count, file)
-        return String(decoding: buffer.prefix(count), as: UTF8.self)
     }
 
     /// Processor seconds of this process so far.
