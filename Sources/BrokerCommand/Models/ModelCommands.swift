@@ -81,11 +81,7 @@ struct ModelCheckCommand: AsyncParsableCommand {
         }
         try Program.writeObject { writer in
             writer.member("valid", faults.isEmpty)
-            writer.array("faults") { writer in
-                for fault in faults {
-                    writer.object { writer in writer.members(of: fault.place, fault.message) }
-                }
-            }
+            writer.objects("faults", of: faults) { $1.members(of: $0.place, $0.message) }
         }
         if !faults.isEmpty { throw CommandFailure(.failed) }
     }
@@ -146,7 +142,7 @@ struct ModelSwiftCommand: AsyncParsableCommand {
         do throws(SwiftSource.Fault) {
             source = try SwiftSource(model, entities: entities, includes: includes, isPublic: isPublic)
         } catch {
-            throw CommandFailure(.failed, error.message)
+            throw CommandFailure(error.message)
         }
         try arguments.write(source.text, as: "swift")
     }
@@ -275,7 +271,7 @@ struct ModelImportCommand: AsyncParsableCommand {
         }
         let samples = try await SampleRecords(of: input.sources.map(\.readingTables), entity: entity)
         guard samples.inference.recordCount > 0 else {
-            throw CommandFailure(.failed, "There is no record in the input to infer a model from.")
+            throw CommandFailure("There is no record in the input to infer a model from.")
         }
         samples.reportRoot()
         let inferred = try samples.model(
@@ -316,7 +312,7 @@ struct ModelShowCommand: AsyncParsableCommand {
     func run() async throws {
         if let store {
             guard let plan = try Store.planInForce(path: store) else {
-                throw CommandFailure(.failed, "There is no store \(store) with a model. Check the path.")
+                throw CommandFailure("There is no store \(store) with a model. Check the path.")
             }
             return try say(plan.model, [])
         }
@@ -338,13 +334,9 @@ struct ModelShowCommand: AsyncParsableCommand {
             return
         }
         try Program.writeJSON { writer in
-            writer.array { writer in
-                for note in notes {
-                    writer.object { writer in
-                        writer.member("kind", note.kind.rawValue)
-                        writer.members(of: note.place, note.message)
-                    }
-                }
+            writer.objects(of: notes) { note, writer in
+                writer.member("kind", note.kind.rawValue)
+                writer.members(of: note.place, note.message)
             }
         }
     }

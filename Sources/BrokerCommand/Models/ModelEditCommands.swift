@@ -40,14 +40,13 @@ struct ModelEditOptions: ParsableArguments {
             _ = try StagingPlan(ModelReader.read(changed.document))
         } catch {
             throw CommandFailure(
-                .failed,
                 "The model would not be valid: \(error.faults.map(\.message).joined(separator: "; ")). Nothing was changed."
             )
         }
         let backup = changed.isLoss && !dryRun ? try await backUp(subject.store) : nil
         let (file, text) = (subject.file, Data((changed.document.root.indentedJSON + "\n").utf8))
         do { try text.write(to: URL(filePath: file), options: .atomic) } catch {
-            throw CommandFailure(.failed, "The model cannot be written to \(file): \(error.localizedDescription)")
+            throw CommandFailure("The model cannot be written to \(file): \(error.localizedDescription)")
         }
         func restore() {
             do {
@@ -93,8 +92,7 @@ struct ModelEditOptions: ParsableArguments {
         guard let store = connection.store else {
             let served = try await connection.connected("broker model") { try await $0.migrate(dryRun: true) }
             guard let store = served.storeFile else {
-                throw CommandFailure(
-                    .failed, "The server does not name its model's file: change it, then `broker migrate`.")
+                throw CommandFailure("The server does not name its model's file: change it, then `broker migrate`.")
             }
             let file = try single(served.modelFiles, "The server's model")
             return try made(file, store, .files([file]))
@@ -103,7 +101,7 @@ struct ModelEditOptions: ParsableArguments {
             return try made(single(connection.model, "The model"), store, .files(connection.model))
         }
         guard let found = try connection.storedModel() else {
-            throw CommandFailure(.failed, "There is no store \(store) with a model. Check the path, or give --model.")
+            throw CommandFailure("There is no store \(store) with a model. Check the path, or give --model.")
         }
         return try made(LocalModel.file(besideStore: store), store, found)
     }
@@ -134,6 +132,16 @@ struct ModelEditOptions: ParsableArguments {
     }
 }
 
+/// A command that changes a model, and its store with it.
+protocol ModelEditCommand: AsyncParsableCommand {
+    var options: ModelEditOptions { get }
+    func edit(_ edit: inout ModelEdit) throws
+}
+
+extension ModelEditCommand {
+    func run() async throws { try await options.run(edit) }
+}
+
 /// A model's document while a command changes it.
 struct ModelEdit {
     private(set) var document: ModelDocument
@@ -142,14 +150,10 @@ struct ModelEdit {
     /// Values go, or change; a backup of the store is made before.
     var isLoss = false
 
-    init(document: ModelDocument, model: Model, store: String) {
-        (self.document, self.model, self.store) = (document, model, store)
-    }
-
     func entity(_ name: String) throws -> Entity {
         if let index = model.index(ofEntity: name) { return model.entities[index] }
         let names = model.entities.map(\.name)
-        throw CommandFailure(.failed, "There is no entity \(name)\(NearMiss.question(name, among: names)).")
+        throw CommandFailure("There is no entity \(name)\(NearMiss.question(name, among: names)).")
     }
 
     /// The place of a part in the document: an attribute or a relationship.
@@ -158,14 +162,14 @@ struct ModelEdit {
         guard let name = part.property else { return ["entities", entity.name] }
         guard entity.index(ofAttribute: name) != nil || entity.index(ofRelationship: name) != nil else {
             let names = entity.attributeNames + entity.relationshipNames
-            throw CommandFailure(.failed, "\(entity.name) has no \(name)\(NearMiss.question(name, among: names)).")
+            throw CommandFailure("\(entity.name) has no \(name)\(NearMiss.question(name, among: names)).")
         }
         for kind in ["attributes", "relationships"] {
             let path = ["entities", entity.name, kind, name]
             if document.root.value(at: path) != nil { return path }
         }
         throw CommandFailure(
-            .failed, "\(entity.name).\(name) is not written in the model: it is inherited, or Broker completes it.")
+            "\(entity.name).\(name) is not written in the model: it is inherited, or Broker completes it.")
     }
 
     mutating func set(_ path: [String], _ value: ModelValue?) {
@@ -234,7 +238,7 @@ struct ModelPart: ExpressibleByArgument {
     }
 }
 
-struct ModelSetKeyCommand: AsyncParsableCommand {
+struct ModelSetKeyCommand: ModelEditCommand {
     static let configuration = CommandConfiguration(
         commandName: "set-key", abstract: "Gives the objects of an entity another identity.",
         discussion: """
@@ -246,21 +250,19 @@ struct ModelSetKeyCommand: AsyncParsableCommand {
     @Argument(help: "The entity.") var entity: String
     @Argument(help: "The attribute, or several with commas between them.") var key: String
 
-    func run() async throws {
-        try await options.run { edit in
-            let entity = try edit.entity(entity)
-            let names = key.split(separator: ",").map(String.init)
-            for name in names { _ = try edit.place(ModelPart(argument: "\(entity.name).\(name)")!) }
-            let path = try edit.place(ModelPart(argument: entity.name)!)
-            edit.set(path + ["identity"], names.count == 1 ? .text(names[0]) : ModelValue(names))
-            edit.set(path + ["identityGuessed"], nil)
-            guard entity.identity.count == 1 else { return }
-            edit.set(path + ["formerIdentity"], .text(entity.attributes[entity.identity[0]].name))
-        }
+    func edit(_ edit: inout ModelEdit) throws {
+        let entity = try edit.entity(entity)
+        let names = key.split(separator: ",").map(String.init)
+        for name in names { _ = try edit.place(ModelPart(argument: "\(entity.name).\(name)")!) }
+        let path = try edit.place(ModelPart(argument: entity.name)!)
+        edit.set(path + ["identity"], names.count == 1 ? .text(names[0]) : ModelValue(names))
+        edit.set(path + ["identityGuessed"], nil)
+        guard entity.identity.count == 1 else { return }
+        edit.set(path + ["formerIdentity"], .text(entity.attributes[entity.identity[0]].name))
     }
 }
 
-struct ModelRenameCommand: AsyncParsableCommand {
+struct ModelRenameCommand: ModelEditCommand {
     static let configuration = CommandConfiguration(
         commandName: "rename", abstract: "Renames an entity, an attribute or a relationship, and its table or column.",
         discussion: """
@@ -271,33 +273,31 @@ struct ModelRenameCommand: AsyncParsableCommand {
     @Argument(help: "Entity, or Entity.part.") var part: ModelPart
     @Argument(help: "The new name.") var name: String
 
-    func run() async throws {
-        try await options.run { edit in
-            let path = try edit.place(part)
-            edit.set(path + ["renamedFrom"], .text(path.last!))
-            guard let property = part.property else { return renameEntity(path, &edit) }
-            let entity = try edit.entity(part.entity)
-            if let attribute = entity.index(ofAttribute: property) {
-                keepKeys(entity.attributes[attribute].keyPaths, at: path, &edit)
-            } else if let relationship = entity.index(ofRelationship: property) {
-                keepKeys(entity.relationships[relationship].keyPaths, at: path, &edit)
-            }
-            for field in ["identity", "unique", "indexes", "modified", "formerIdentity"] {
-                edit.replace(property, by: name, at: ["entities", entity.name, field])
-            }
-            for other in edit.model.entities {
-                for index in other.relationshipIndices
-                where edit.model.inverse(of: other.relationships[index])?.name == property {
-                    guard edit.model.entities[other.relationships[index].destination].name == entity.name else {
-                        continue
-                    }
-                    edit.replace(
-                        property, by: name,
-                        at: ["entities", other.name, "relationships", other.relationships[index].name, "inverse"])
-                }
-            }
-            edit.rename(path, to: name)
+    func edit(_ edit: inout ModelEdit) throws {
+        let path = try edit.place(part)
+        edit.set(path + ["renamedFrom"], .text(path.last!))
+        guard let property = part.property else { return renameEntity(path, &edit) }
+        let entity = try edit.entity(part.entity)
+        if let attribute = entity.index(ofAttribute: property) {
+            keepKeys(entity.attributes[attribute].keyPaths, at: path, &edit)
+        } else if let relationship = entity.index(ofRelationship: property) {
+            keepKeys(entity.relationships[relationship].keyPaths, at: path, &edit)
         }
+        for field in ["identity", "unique", "indexes", "modified", "formerIdentity"] {
+            edit.replace(property, by: name, at: ["entities", entity.name, field])
+        }
+        for other in edit.model.entities {
+            for index in other.relationshipIndices
+            where edit.model.inverse(of: other.relationships[index])?.name == property {
+                guard edit.model.entities[other.relationships[index].destination].name == entity.name else {
+                    continue
+                }
+                edit.replace(
+                    property, by: name,
+                    at: ["entities", other.name, "relationships", other.relationships[index].name, "inverse"])
+            }
+        }
+        edit.rename(path, to: name)
     }
 
     private func renameEntity(_ path: [String], _ edit: inout ModelEdit) {
@@ -322,7 +322,7 @@ struct ModelRenameCommand: AsyncParsableCommand {
     }
 }
 
-struct ModelRetypeCommand: AsyncParsableCommand {
+struct ModelRetypeCommand: ModelEditCommand {
     static let configuration = CommandConfiguration(
         commandName: "retype", abstract: "Gives an attribute another type, and converts its values.",
         discussion: """
@@ -338,40 +338,37 @@ struct ModelRetypeCommand: AsyncParsableCommand {
     var type: String
     @Option(help: "Of a date: the form of its texts, such as dd.MM.yyyy.") var format: String?
 
-    func run() async throws {
+    func edit(_ edit: inout ModelEdit) throws {
         let name = try part.requiringProperty()
-        try await options.run { edit in
-            let path = try edit.place(part)
-            guard path[2] == "attributes" else {
-                throw CommandFailure(.failed, "\(name) is a relationship, and has no type.")
-            }
-            let entity = try edit.entity(part.entity)
-            let former = entity.attributes[entity.index(ofAttribute: name)!].type
-            guard let type = AttributeType(rawValue: type) else {
-                let types = AttributeType.allCases.map(\.rawValue)
-                throw CommandFailure(
-                    .failed, "There is no type \(self.type)\(NearMiss.question(self.type, among: types)).")
-            }
-            switch type == former ? .sameForm : type.change(from: former) {
-            case .sameForm, .converted: break
-            case .convertedIfExact, nil:
-                edit.isLoss = true
-                if entity.extra == nil {
-                    edit.set(Array(path.prefix(2)) + ["extra"], ModelValue(.bool(true), at: .unknown))
-                }
-            }
-            edit.set(path + ["type"], .text(type.rawValue))
-            edit.dropInferredDescription(at: path)
-            var others = type.isDate ? [] : ["format", "formats", "timeZone", "precision"]
-            if type != .decimal { others += type == .date ? ["scale"] : ["scale", "storage"] }
-            if format != nil { others.append("formats") }
-            for field in others { edit.set(path + [field], nil) }
-            if let format { edit.set(path + ["format"], .text(format)) }
+        let path = try edit.place(part)
+        guard path[2] == "attributes" else {
+            throw CommandFailure("\(name) is a relationship, and has no type.")
         }
+        let entity = try edit.entity(part.entity)
+        let former = entity.attributes[entity.index(ofAttribute: name)!].type
+        guard let type = AttributeType(rawValue: type) else {
+            let types = AttributeType.allCases.map(\.rawValue)
+            throw CommandFailure("There is no type \(self.type)\(NearMiss.question(self.type, among: types)).")
+        }
+        switch type == former ? .sameForm : type.change(from: former) {
+        case .sameForm, .converted: break
+        case .convertedIfExact, nil:
+            edit.isLoss = true
+            if entity.extra == nil {
+                edit.set(Array(path.prefix(2)) + ["extra"], ModelValue(.bool(true), at: .unknown))
+            }
+        }
+        edit.set(path + ["type"], .text(type.rawValue))
+        edit.dropInferredDescription(at: path)
+        var others = type.isDate ? [] : ["format", "formats", "timeZone", "precision"]
+        if type != .decimal { others += type == .date ? ["scale"] : ["scale", "storage"] }
+        if format != nil { others.append("formats") }
+        for field in others { edit.set(path + [field], nil) }
+        if let format { edit.set(path + ["format"], .text(format)) }
     }
 }
 
-struct ModelDropCommand: AsyncParsableCommand {
+struct ModelDropCommand: ModelEditCommand {
     static let configuration = CommandConfiguration(
         commandName: "drop",
         abstract: "Takes an attribute, a relationship or an entity out of the model and the store.",
@@ -383,23 +380,21 @@ struct ModelDropCommand: AsyncParsableCommand {
     @OptionGroup var options: ModelEditOptions
     @Argument(help: "Entity, or Entity.part.") var part: ModelPart
 
-    func run() async throws {
-        try await options.run { edit in
-            edit.isLoss = true
-            let path = try edit.place(part)
-            if let property = part.property {
-                let entity = try edit.entity(part.entity)
-                let keys =
-                    entity.index(ofAttribute: property).map { entity.attributes[$0].recordPaths }
-                    ?? entity.index(ofRelationship: property).map { entity.relationships[$0].keyPaths } ?? []
-                edit.ignore(keys, of: entity)
-            }
-            edit.set(path, nil)
+    func edit(_ edit: inout ModelEdit) throws {
+        edit.isLoss = true
+        let path = try edit.place(part)
+        if let property = part.property {
+            let entity = try edit.entity(part.entity)
+            let keys =
+                entity.index(ofAttribute: property).map { entity.attributes[$0].recordPaths }
+                ?? entity.index(ofRelationship: property).map { entity.relationships[$0].keyPaths } ?? []
+            edit.ignore(keys, of: entity)
         }
+        edit.set(path, nil)
     }
 }
 
-struct ModelIgnoreCommand: AsyncParsableCommand {
+struct ModelIgnoreCommand: ModelEditCommand {
     static let configuration = CommandConfiguration(
         commandName: "ignore", abstract: "Ignores a key of records from now on.",
         discussion: "What is stored of it stays. For example: broker model ignore --store app.sqlite Person debug.trace"
@@ -409,12 +404,10 @@ struct ModelIgnoreCommand: AsyncParsableCommand {
     @Argument(help: "The entity.") var entity: String
     @Argument(help: "Keys, with dots between those of a path.") var keys: [String]
 
-    func run() async throws {
-        try await options.run { edit in
-            // A key with a dot may be a path, or one key.
-            let paths = keys.flatMap { $0.contains(".") ? [$0.split(separator: ".").map(String.init), [$0]] : [[$0]] }
-            edit.ignore(paths, of: try edit.entity(entity))
-        }
+    func edit(_ edit: inout ModelEdit) throws {
+        // A key with a dot may be a path, or one key.
+        let paths = keys.flatMap { $0.contains(".") ? [$0.split(separator: ".").map(String.init), [$0]] : [[$0]] }
+        edit.ignore(paths, of: try edit.entity(entity))
     }
 }
 
@@ -428,7 +421,7 @@ extension ModelEdit {
     }
 }
 
-struct ModelDescribeCommand: AsyncParsableCommand {
+struct ModelDescribeCommand: ModelEditCommand {
     static let configuration = CommandConfiguration(
         commandName: "describe", abstract: "Says what an entity, an attribute or a relationship is, for people.",
         discussion: "For example: broker model describe --store app.sqlite Person.nick 'as the person wrote it'")
@@ -437,15 +430,13 @@ struct ModelDescribeCommand: AsyncParsableCommand {
     @Argument(help: "Entity, or Entity.part.") var part: ModelPart
     @Argument(help: "The description; empty takes it away.") var text: String
 
-    func run() async throws {
-        try await options.run { edit in
-            let path = try edit.place(part)
-            edit.set(path + ["description"], text.isEmpty ? nil : .text(text))
-        }
+    func edit(_ edit: inout ModelEdit) throws {
+        let path = try edit.place(part)
+        edit.set(path + ["description"], text.isEmpty ? nil : .text(text))
     }
 }
 
-struct ModelPromoteCommand: AsyncParsableCommand {
+struct ModelPromoteCommand: ModelEditCommand {
     static let configuration = CommandConfiguration(
         commandName: "promote", abstract: "Makes attributes of keys that only _extra has.",
         discussion: """
@@ -457,23 +448,21 @@ struct ModelPromoteCommand: AsyncParsableCommand {
     @Argument(help: "The entity.") var entity: String
     @Argument(help: "The attributes; none are all.") var attributes: [String] = []
 
-    func run() async throws {
-        try await options.run { edit in
-            _ = try edit.entity(entity)
-            var wanted = Set(attributes)
-            let store = edit.store
-            let changes = try ModelExtension(promotingIn: edit.model) { entity, attribute in
-                guard entity == self.entity, attributes.isEmpty || attributes.contains(attribute) else { return false }
-                wanted.remove(attribute)
-                return true
-            } of: {
-                try Store.forEachExtra(path: store, $0)
-            }
-            guard !changes.isEmpty, wanted.isEmpty else {
-                let names = wanted.isEmpty ? "keys without an attribute" : wanted.sorted().joined(separator: ", ")
-                throw CommandFailure(.failed, "_extra of \(entity) has no \(names). Nothing was changed.")
-            }
-            edit.extend(by: changes)
+    func edit(_ edit: inout ModelEdit) throws {
+        _ = try edit.entity(entity)
+        var wanted = Set(attributes)
+        let store = edit.store
+        let changes = try ModelExtension(promotingIn: edit.model) { entity, attribute in
+            guard entity == self.entity, attributes.isEmpty || attributes.contains(attribute) else { return false }
+            wanted.remove(attribute)
+            return true
+        } of: {
+            try Store.forEachExtra(path: store, $0)
         }
+        guard !changes.isEmpty, wanted.isEmpty else {
+            let names = wanted.isEmpty ? "keys without an attribute" : wanted.sorted().joined(separator: ", ")
+            throw CommandFailure("_extra of \(entity) has no \(names). Nothing was changed.")
+        }
+        edit.extend(by: changes)
     }
 }
