@@ -25,9 +25,9 @@ extension TimeSpan: ExpressibleByArgument, CustomStringConvertible {
     /// - Returns: nil for what is no whole number of milliseconds up to a thousand years.
     package init?(argument: String) {
         let units = ["": 1_000, "ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000]
-        guard let amount = Amount(argument), let factor = units[amount.unit],
-            let milliseconds = amount.times(factor), milliseconds <= 1_000 * 365 * 86_400_000
-        else { return nil }
+        guard let milliseconds = amount(argument, { units[$0] }), milliseconds <= 1_000 * 365 * 86_400_000 else {
+            return nil
+        }
         self.milliseconds = milliseconds
     }
 
@@ -57,11 +57,12 @@ extension ByteSize: ExpressibleByArgument, CustomStringConvertible {
     /// - Returns: nil for what is no whole number of bytes, or more than this program can count.
     package init?(argument: String) {
         let units = ["": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40]
-        guard let amount = Amount(argument) else { return nil }
-        var unit = amount.unit.uppercased()
-        if unit.hasSuffix("IB") { unit.removeLast(2) } else if unit.hasSuffix("B") { unit.removeLast() }
-        guard let factor = units[unit], !(unit.isEmpty && amount.unit.count > 1), let bytes = amount.times(factor)
-        else { return nil }
+        let bytes = amount(argument) { given in
+            var unit = given.uppercased()
+            if unit.hasSuffix("IB") { unit.removeLast(2) } else if unit.hasSuffix("B") { unit.removeLast() }
+            return unit.isEmpty && given.count > 1 ? nil : units[unit]
+        }
+        guard let bytes else { return nil }
         self.bytes = bytes
     }
 
@@ -75,34 +76,20 @@ extension ByteSize: ExpressibleByArgument, CustomStringConvertible {
     }
 }
 
-/// A decimal number and the unit after it, as in `1.5G` and `30 s`.
-private struct Amount {
-    /// The number without its point.
-    private let digits: Int
-    /// 1, 10, 100 and so on: the digits are this many times too large.
-    private let divisor: Int
-    /// As it was written; empty when there is none.
-    let unit: String
-
-    init?(_ text: String) {
-        let number = text.prefix { $0.isASCII && $0.isNumber || $0 == "." }
-        let parts = number.split(separator: ".", omittingEmptySubsequences: false)
-        // An integer, and a power of ten, hold any number of 18 digits.
-        guard (1...2).contains(parts.count), !parts.contains(where: \.isEmpty), number.count <= 18,
-            let digits = Int(parts.joined())
-        else { return nil }
-        var divisor = 1
-        for _ in parts.count == 2 ? parts[1] : "" { divisor *= 10 }
-        self.digits = digits
-        self.divisor = divisor
-        unit = String(text.dropFirst(number.count).drop { $0 == " " })
-    }
-
-    /// The number of units of which each is so many; nil when it is not whole, or too large.
-    func times(_ factor: Int) -> Int? {
-        let (product, hasOverflow) = digits.multipliedReportingOverflow(by: factor)
-        return hasOverflow || product % divisor != 0 ? nil : product / divisor
-    }
+/// The number of a text that has a decimal number and a unit after it, as `1.5G` and `30 s`; nil when it is not whole, or too large.
+///
+/// - Parameter factor: how many the unit has, which is as it was written, and empty when there is none.
+private func amount(_ text: String, _ factor: (_ unit: String) -> Int?) -> Int? {
+    let number = text.prefix { $0.isASCII && $0.isNumber || $0 == "." }
+    let parts = number.split(separator: ".", omittingEmptySubsequences: false)
+    // An integer, and a power of ten, hold any number of 18 digits.
+    guard (1...2).contains(parts.count), !parts.contains(where: \.isEmpty), number.count <= 18,
+        let digits = Int(parts.joined()), let factor = factor(String(text.dropFirst(number.count).drop { $0 == " " }))
+    else { return nil }
+    // The digits without the point are that many times too large.
+    let divisor = (parts.count == 2 ? parts[1] : "").reduce(1) { product, _ in product * 10 }
+    let (product, hasOverflow) = digits.multipliedReportingOverflow(by: factor)
+    return hasOverflow || product % divisor != 0 ? nil : product / divisor
 }
 
 /// Checks a numeric option, a size or a time that is given.

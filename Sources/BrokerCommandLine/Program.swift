@@ -123,8 +123,7 @@ package enum Program {
         if let style, let end = line.firstIndex(of: " ") {
             line = Terminal.styled(String(line[..<end]), style, on: STDERR_FILENO) + line[end...]
         }
-        let bytes = Array((line + "\n").utf8)
-        _ = Glibc.write(STDERR_FILENO, bytes, bytes.count)
+        Terminal.write(line + "\n")
     }
 }
 

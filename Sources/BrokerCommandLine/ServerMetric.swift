@@ -185,7 +185,8 @@ extension ServerMetric {
 }
 
 extension JSONValue {
-    fileprivate func at(_ path: [String]) -> JSONValue? {
+    /// The value that these keys of objects lead to.
+    package func at(_ path: [String]) -> JSONValue? {
         path.reduce(self) { (value: JSONValue?, key) in value?[key] }
     }
 }

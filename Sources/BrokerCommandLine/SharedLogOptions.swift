@@ -1,5 +1,5 @@
 package import ArgumentParser
-internal import Glibc
+internal import Foundation
 #if Replication
 package import BrokerReplication
 #endif
@@ -47,9 +47,12 @@ package struct SharedLogAddress: Sendable {
     ) throws(ReplicationError) -> (StreamAddress, ConnectionFiles) {
         var files = ConnectionFiles(authorities: options.logCa)
         guard let path else { return (address, files) }
-        guard let text = text(ofFileAt: path) else {
+        let text: String
+        do {
+            text = try String(contentsOfFile: path, encoding: .utf8).trimmingCharacters(in: .newlines)
+        } catch {
             throw ReplicationError(
-                .unusableFile, "The file of credentials \(path) cannot be read: \(String(cString: strerror(errno))).")
+                .unusableFile, "The file of credentials \(path) cannot be read: \(error.localizedDescription)")
         }
         guard !text.contains("-----BEGIN") else {
             files.credentials = path
@@ -62,18 +65,6 @@ package struct SharedLogAddress: Sendable {
                 "The file of credentials \(path) has neither a line USER:PASSWORD nor what `nsc` writes. Correct it.")
         }
         return (address.signedIn(as: String(parts[0]), password: String(parts[1])), files)
-    }
-
-    /// The content without the end of its last line; nil for a file that cannot be read.
-    private static func text(ofFileAt path: String) -> String? {
-        guard let file = fopen(path, "r") else { return nil }
-        defer { fclose(file) }
-        var bytes = [UInt8](repeating: 0, count: 64 << 10)
-        let count = fread(&bytes, 1, bytes.count, file)
-        guard ferror(file) == 0 else { return nil }
-        var text = String(decoding: bytes.prefix(count), as: UTF8.self)
-        while let last = text.last, last.isNewline { text.removeLast() }
-        return text
     }
 }
 #endif

@@ -51,6 +51,17 @@ package enum ShortText {
     }
 }
 
+extension String {
+    /// As a field of CSV (RFC 4180).
+    ///
+    /// - Parameter isQuoted: in quotes in any case, as the empty text is, so that it is not read as null.
+    package func csvField(isQuoted: Bool = false) -> String {
+        guard isQuoted || utf8.contains(where: { ",\"\r\n".utf8.contains($0) }) else { return self }
+        // By scalars: a combining character may follow a quotation mark.
+        return "\"" + unicodeScalars.map { $0 == "\"" ? "\"\"" : String($0) }.joined() + "\""
+    }
+}
+
 package enum UserName {
     /// The name of the user, or the number where this machine has no name for it.
     package static func text(of number: Int64) -> String {

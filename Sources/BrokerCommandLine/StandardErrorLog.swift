@@ -1,30 +1,20 @@
 internal import ArgumentParser
 internal import BrokerJSON
-internal import CGlibc
+internal import Foundation
 internal import Glibc
 package import Logging
 internal import Synchronization
 
-package struct LogLine {
-    package let level: Logger.Level
+struct LogLine {
+    let level: Logger.Level
+    let message: String
+    var metadata: Logger.Metadata = [:]
     let label: String
-    package let message: String
-    package let metadata: Logger.Metadata
     /// Milliseconds since 1970.
     let time: Int64
 
-    package init(
-        _ level: Logger.Level, _ message: String, _ metadata: Logger.Metadata = [:], label: String, time: Int64
-    ) {
-        self.level = level
-        self.message = message
-        self.metadata = metadata
-        self.label = label
-        self.time = time
-    }
-
     /// The line without its end. No character in it ends the line or is interpreted by a terminal.
-    package func text(_ format: LogFormat) -> String {
+    func text(_ format: LogFormat) -> String {
         switch format {
         case .text: "\(timestamp) \(level) \(label): \(plain)"
         case .journald: "<\(level.priority)>\(plain)"
@@ -96,6 +86,9 @@ package struct Timestamp: Sendable {
     /// `2026-11-25 21:30:00 UTC`
     package var text: String { formatted("%Y-%m-%d %H:%M:%S UTC") }
 
+    /// `2026-11-25 22:30:00`, in this machine's time zone.
+    package var localText: String { formatted("%Y-%m-%d %H:%M:%S", isLocal: true) }
+
     package static func isFileNamePart(_ text: some StringProtocol) -> Bool {
         String(text).wholeMatch(of: /[0-9]{8}T[0-9]{6}Z/) != nil
     }
@@ -137,25 +130,14 @@ package struct StandardErrorLog: LogHandler, EscapingItself {
         var all = metadata
         for more in [metadataProvider?.get(), event.metadata] { all.merge(more ?? [:]) { $1 } }
         if let error = event.error { all["error"] = "\(error)" }
-        let line = LogLine(event.level, "\(event.message)", all, label: label, time: Self.now)
-        let bytes = Array((line.text(format) + "\n").utf8)
-        // An error of the write cannot be reported anywhere.
-        _ = Glibc.write(STDERR_FILENO, bytes, bytes.count)
-    }
-
-    private static var now: Int64 {
-        var time = timespec()
-        clock_gettime(CLOCK_REALTIME, &time)
-        return Int64(time.tv_sec) * 1_000 + Int64(time.tv_nsec) / 1_000_000
+        let time = Int64(Date().timeIntervalSince1970 * 1_000)
+        let line = LogLine(level: event.level, message: "\(event.message)", metadata: all, label: label, time: time)
+        Terminal.write(line.text(format) + "\n")
     }
 }
 
 extension Logger {
-    package static func standardError(label: String, level: Level, format: LogFormat = .text) -> Logger {
-        standardError(label: label, level: LogLevel(level), format: format)
-    }
-
-    package static func standardError(label: String, level: LogLevel, format: LogFormat) -> Logger {
+    package static func standardError(label: String, level: LogLevel, format: LogFormat = .text) -> Logger {
         Logger(label: label) { StandardErrorLog(label: $0, format: format, level: level) }
     }
 }

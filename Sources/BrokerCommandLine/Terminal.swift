@@ -27,6 +27,12 @@ package enum Terminal {
         isStyled(descriptor) ? "\u{1B}[\(style.rawValue)m\(text)\u{1B}[0m" : text
     }
 
+    /// Writes to standard error in one call; an error of the write cannot be reported anywhere.
+    package static func write(_ text: String) {
+        let bytes = Array(text.utf8)
+        _ = Glibc.write(STDERR_FILENO, bytes, bytes.count)
+    }
+
     private static func environment(_ name: String) -> String { getenv(name).map { String(cString: $0) } ?? "" }
 }
 
@@ -71,17 +77,12 @@ package enum TerminalLine {
     package static func draw(_ line: String) {
         guard isShown else { return }
         isDrawn.store(true, ordering: .relaxed)
-        write("\r\u{1B}[K" + line)
+        Terminal.write("\r\u{1B}[K" + line)
     }
 
     /// Removes it, so that something else can be written.
     package static func clear() {
-        if isDrawn.exchange(false, ordering: .relaxed) { write("\r\u{1B}[K") }
-    }
-
-    private static func write(_ text: String) {
-        let bytes = Array(text.utf8)
-        _ = Glibc.write(STDERR_FILENO, bytes, bytes.count)
+        if isDrawn.exchange(false, ordering: .relaxed) { Terminal.write("\r\u{1B}[K") }
     }
 }
 
@@ -124,8 +125,7 @@ package enum Confirmation {
 
     /// Asks, and waits for the answer. Characters of the question that a terminal interprets are escaped.
     package static func agrees(to question: String) -> Bool {
-        let bytes = Array(Terminal.wrapped("\(question) [y/N] ".printable, on: STDERR_FILENO).utf8)
-        _ = Glibc.write(STDERR_FILENO, bytes, bytes.count)
+        Terminal.write(Terminal.wrapped("\(question) [y/N] ".printable, on: STDERR_FILENO))
         return ["y", "yes"].contains(readLine()?.lowercased())
     }
 }

@@ -134,7 +134,10 @@ struct ConfigurationOption: Sendable, Equatable {
             }
             let known = Set(names.joined())
             return zip(arguments, names).compactMap { argument, names in
-                guard let name = names.first, !ofInvocation.contains(name), !isNegation(name, known) else { return nil }
+                // `no-journal` is another spelling of the flag `journal`.
+                guard let name = names.first, !ofInvocation.contains(name),
+                    !name.hasPrefix("no-") || !known.contains(String(name.dropFirst(3)))
+                else { return nil }
                 let kind: Kind =
                     argument["kind"]?.string == "flag"
                     ? .flag : argument["isRepeating"]?.bool == true ? .values : .value
@@ -142,11 +145,6 @@ struct ConfigurationOption: Sendable, Equatable {
                 return ConfigurationOption(name: name, kind: kind, spellings: (names + negations).map { "--\($0)" })
             }
         } ?? []
-    }
-
-    /// `no-journal` is another spelling of the flag `journal`.
-    private static func isNegation(_ name: String, _ known: Set<String>) -> Bool {
-        name.hasPrefix("no-") && known.contains(String(name.dropFirst(3)))
     }
 }
 

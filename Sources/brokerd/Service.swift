@@ -69,14 +69,17 @@ struct ServiceNotices: Sendable {
     private mutating func report(_ status: ServiceStatus, at now: Int64) -> [String] {
         guard status != self.status else { return [] }
         guard status.kind != self.status?.kind || now - statusAt >= Self.statusPause else { return [] }
+        return [say(status, at: now)]
+    }
+
+    private mutating func say(_ status: ServiceStatus, at now: Int64) -> String {
         (self.status, statusAt) = (status, now)
-        return ["STATUS=\(status.text)"]
+        return "STATUS=\(status.text)"
     }
 
     mutating func ready(_ status: ServiceStatus, at now: Int64) -> [String] {
         phase = .serving
-        (self.status, statusAt) = (status, now)
-        return ["READY=1", "STATUS=\(status.text)"]
+        return ["READY=1", say(status, at: now)]
     }
 
     /// A reload begins. A manager that asked for it waits for this notification, with a time after its signal, also
@@ -85,8 +88,7 @@ struct ServiceNotices: Sendable {
         reloads += 1
         guard phase == .serving else { return [] }
         extendedAt = nil
-        (status, statusAt) = (.reloading, now)
-        return ["RELOADING=1", "MONOTONIC_USEC=\(now)", "STATUS=\(ServiceStatus.reloading.text)"]
+        return ["RELOADING=1", "MONOTONIC_USEC=\(now)", say(.reloading, at: now)]
     }
 
     mutating func reloadEnded(_ status: ServiceStatus, at now: Int64) -> [String] {
@@ -97,8 +99,7 @@ struct ServiceNotices: Sendable {
     mutating func stopping(_ status: ServiceStatus, at now: Int64) -> [String] {
         phase = .stopping
         extendedAt = nil
-        (self.status, statusAt) = (status, now)
-        return ["STOPPING=1", "STATUS=\(status.text)"]
+        return ["STOPPING=1", say(status, at: now)]
     }
 
     /// Whether the manager must get it, however late.
@@ -184,12 +185,12 @@ final class ServiceNotifier: Sendable {
     init(_ environment: ServiceEnvironment, _ logger: Logger) {
         var socket: NotifySocket?
         if let address = environment.notifySocket {
-            do throws(NotifySocket.Failure) {
+            do throws(CommandFailure) {
                 socket = try NotifySocket(address)
             } catch {
                 logger.warning(
                     "The service manager cannot be notified.",
-                    metadata: ["socket": "\(address)", "cause": "\(error.reason)"])
+                    metadata: ["socket": "\(address)", "cause": "\(error)"])
             }
         }
         let notices = ServiceNotices(watchdogMicroseconds: environment.watchdogMicroseconds)
@@ -334,35 +335,31 @@ final class NotifySocket: Sendable {
     private let descriptor: Int32
 
     /// - Parameter address: of a socket in the file system, or with `@` in the abstract namespace (unix(7)).
-    init(_ address: String) throws(Failure) {
+    init(_ address: String) throws(CommandFailure) {
         var name = sockaddr_un()
         name.sun_family = sa_family_t(AF_UNIX)
         var bytes = Array(address.utf8)
         // The closing zero is part of a path only.
         guard let first = bytes.first, first == UInt8(ascii: "/") || first == UInt8(ascii: "@"),
             bytes.count < MemoryLayout.size(ofValue: name.sun_path)
-        else { throw Failure(reason: "the address is neither an absolute path nor abstract, or it is too long") }
+        else { throw CommandFailure("the address is neither an absolute path nor abstract, or it is too long") }
         if first == UInt8(ascii: "@") { bytes[0] = 0 }
         withUnsafeMutableBytes(of: &name.sun_path) { $0.copyBytes(from: bytes) }
         let length = socklen_t(MemoryLayout<sa_family_t>.size + bytes.count)
         let descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-        guard descriptor >= 0 else { throw Failure(reason: String(cString: strerror(errno))) }
+        guard descriptor >= 0 else { throw CommandFailure(String(cString: strerror(errno))) }
         let isConnected = withUnsafePointer(to: &name) {
             $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { connect(descriptor, $0, length) == 0 }
         }
         guard isConnected else {
             let reason = String(cString: strerror(errno))
             close(descriptor)
-            throw Failure(reason: reason)
+            throw CommandFailure(reason)
         }
         self.descriptor = descriptor
     }
 
     deinit { close(descriptor) }
-
-    struct Failure: Error {
-        let reason: String
-    }
 
     /// Sends assignments (`READY=1`), a line each, in one datagram.
     ///

@@ -32,8 +32,8 @@ import Testing
 
     @Test func `a line of the log has milliseconds, a priority or members, and none can be forged`() throws {
         let line = LogLine(
-            .notice, "A job failed.\nforged", ["id": "a b\u{1B}[2J\u{9B}", "code": "busy"], label: "brokerd",
-            time: 1_772_366_400_007)
+            level: .notice, message: "A job failed.\nforged", metadata: ["id": "a b\u{1B}[2J\u{9B}", "code": "busy"],
+            label: "brokerd", time: 1_772_366_400_007)
         let plain = #"A job failed.\u{A}forged code=busy id="a b\u{1B}[2J\u{9B}""#
         #expect(line.text(.text) == "2026-03-01T12:00:00.007Z notice brokerd: \(plain)")
         #expect(line.text(.journald) == "<5>\(plain)")
@@ -43,10 +43,12 @@ import Testing
         #expect(object["time"] as? String == "2026-03-01T12:00:00.007Z" && object["level"] as? String == "notice")
         #expect(object["message"] as? String == "A job failed.\nforged")
         #expect(object["metadata"] as? [String: String] == ["id": "a b\u{1B}[2J\u{9B}", "code": "busy"])
-        let numbers = LogLine(.info, "", ["bytes": "7", "id": "7", "took": "07"], label: "", time: 0).text(.json)
+        let numbered = LogLine(
+            level: .info, message: "", metadata: ["bytes": "7", "id": "7", "took": "07"], label: "", time: 0)
+        let numbers = numbered.text(.json)
         #expect(numbers.contains(#""metadata":{"bytes":7,"id":"7","took":"07"}"#), "\(numbers)")
         let priorities = Logger.Level.allCases.map { level in
-            LogLine(level, "", [:], label: "", time: 0).text(.journald)
+            LogLine(level: level, message: "", label: "", time: 0).text(.journald)
         }
         #expect(priorities == ["<7>", "<7>", "<6>", "<5>", "<4>", "<3>", "<2>"])
     }

@@ -45,7 +45,7 @@ final class LocalServer: Sendable {
         }
         let trial = isDryRun ? try TrialStore(of: path, plan: plan) : nil
         // The command reports what becomes of its jobs, once; the log would repeat it for each of them.
-        let logger = Logger.standardError(label: "broker", level: .critical)
+        let logger = Logger.standardError(label: "broker", level: LogLevel(.critical))
         var options = CoordinatorOptions(storePath: trial?.path ?? path, limits: CoordinatorLimits())
         options.limits.jobMemory = jobMemory
         options.store.removal = removal

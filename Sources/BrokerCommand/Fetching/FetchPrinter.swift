@@ -98,7 +98,7 @@ struct FetchPrinter {
         self.columns = columns
         guard !columns.names.isEmpty else { return "" }
         if format == .csv {
-            let header = isFirst ? [columns.names.map { FetchedCell.csv($0) }.joined(separator: ",")] : []
+            let header = isFirst ? [columns.names.map { $0.csvField() }.joined(separator: ",")] : []
             return (header + lines.map { $0.map { $0?.csv ?? "" }.joined(separator: ",") })
                 .map { $0 + "\r\n" }.joined()
         }

@@ -100,27 +100,25 @@ struct BackupCommand: AsyncParsableCommand {
 
 /// Backups of one store over time, in one folder: `company-20261125T213000Z.sqlite` for the file `company.sqlite`.
 struct BackupSeries {
-    private let folder: String
+    private let folder: URL
     /// `company` and `.sqlite`.
     private let stem: String
     private let ending: String
 
     init(_ file: String) {
-        let slash = file.utf8.lastIndex(of: UInt8(ascii: "/"))!
-        folder = slash == file.startIndex ? "/" : String(file[..<slash])
-        let name = file[file.utf8.index(after: slash)...]
-        let dot = name.utf8.dropFirst().lastIndex(of: UInt8(ascii: "."))
-        stem = String(dot.map { name[..<$0] } ?? name)
-        ending = String(dot.map { name[$0...] } ?? "")
+        let url = URL(filePath: file, directoryHint: .notDirectory)
+        folder = url.deletingLastPathComponent()
+        stem = url.deletingPathExtension().lastPathComponent
+        ending = String(url.lastPathComponent.dropFirst(stem.count))
     }
 
     func file(of time: String) -> String { path("\(stem)-\(time)\(ending)") }
 
     /// Deletes the oldest files of the series.
     func prune(keeping count: Int) throws -> [String] {
+        let files = try FileManager.default.contentsOfDirectory(atPath: folder.path).filter(isMember)
         // Names sort by their times.
-        let old = try FileManager.default.contentsOfDirectory(atPath: folder).filter(isMember).sorted().dropLast(count)
-            .map(path)
+        let old = files.sorted().dropLast(count).map(path)
         for file in old where unlink(file) != 0 {
             throw CommandFailure(
                 "The old backup \(file) cannot be deleted: \(String(cString: strerror(errno))). Delete it by hand; the new "
@@ -129,7 +127,7 @@ struct BackupSeries {
         return old
     }
 
-    private func path(_ name: String) -> String { folder == "/" ? "/\(name)" : "\(folder)/\(name)" }
+    private func path(_ name: String) -> String { folder.appending(path: name).path }
 
     private func isMember(_ name: String) -> Bool {
         guard name.hasPrefix("\(stem)-"), name.hasSuffix(ending) else { return false }
@@ -401,7 +399,7 @@ struct MigrateCommand: AsyncParsableCommand {
                 try Store.changes(path: store, plan: plan, removal: removal.policy)
             }
         }
-        let logger = Logger.standardError(label: "broker", level: .warning)
+        let logger = Logger.standardError(label: "broker", level: LogLevel(.warning))
         let owned = try OwnedStore.unchanged(path: store, logger: logger)
         let result = await Result {
             try await migrate { isDryRun in
@@ -416,7 +414,7 @@ struct MigrateCommand: AsyncParsableCommand {
                         continuation.resume(returning: result.map(\.changes))
                     }
                 }
-                return try changes.mapError { CommandFailure(.failed, $0.message) }.get()
+                return try changes.mapError { CommandFailure($0.message) }.get()
             }
         }
         await owned.stop()

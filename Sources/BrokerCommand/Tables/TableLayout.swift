@@ -147,16 +147,7 @@ struct FetchedCell {
         object.members.map { key, value in FetchedCell(String(decoding: key.bytes, as: UTF8.self), value) }
     }
 
-    /// As a field of CSV (RFC 4180). The empty text is in quotes, so that it is not read as null.
-    var csv: String { Self.csv(text, isQuoted: text.isEmpty && !isNull) }
-
-    static func csv(_ text: String, isQuoted: Bool = false) -> String {
-        guard isQuoted || text.utf8.contains(where: { #",""#.utf8.contains($0) || $0 == 0x0A || $0 == 0x0D }) else {
-            return text
-        }
-        // By scalars: a combining character may follow a quotation mark.
-        return "\"" + text.unicodeScalars.map { $0 == "\"" ? "\"\"" : String($0) }.joined() + "\""
-    }
+    var csv: String { text.csvField(isQuoted: text.isEmpty && !isNull) }
 }
 
 /// Rows in columns for people. The last column is cut so that a line fits the terminal, and is never padded.
