@@ -158,27 +158,27 @@ package struct Console: Sendable {
     }
 
     private func jobs(_ code: String?) async -> HTML {
-        do {
-            return try await JobsPage(client: client, forms: forms, code: code).html()
-        } catch {
-            return "<h1>Jobs</h1><p class=alert role=alert>\("\(error)")</p>"
-        }
+        await shown("Jobs") { try await JobsPage(client: client, forms: forms, code: code).html() }
     }
 
     private func clients() async -> HTML {
-        do {
+        await shown("Clients") {
             let clients = try JSONTree(try await client.perform(.clients))["clients"]?.elements ?? []
             return ClientsPage(clients: clients, forms: forms).html
-        } catch {
-            return "<h1>Clients</h1><p class=alert role=alert>\("\(error)")</p>"
+        }
+    }
+
+    /// A live page goes on after an error.
+    private func shown(_ title: String, _ content: () async throws -> HTML) async -> HTML {
+        do { return try await content() } catch {
+            return "<h1>\(title)</h1><p class=alert role=alert>\("\(error)")</p>"
         }
     }
 
     private static func filter(_ fields: [String: String], before: String?) -> RejectsMessage {
         var filter = RejectsMessage()
-        (filter.entity, filter.job) = (fields["entity"], fields["job"])
-        if filter.entity == "" { filter.entity = nil }
-        if filter.job == "" { filter.job = nil }
+        let given = fields.filter { !$0.value.isEmpty }
+        (filter.entity, filter.job) = (given["entity"], given["job"])
         filter.before = before.flatMap { Int64($0) }
         return filter
     }

@@ -371,7 +371,7 @@ import Testing
             #expect(paths.lines == ["the model does not name these keys of A: " + line])
         }
         var writer = JSONWriter()
-        writer.array { warnings.write(to: &$0) }
+        warnings.write(to: &writer)
         let json = String(decoding: writer.bytes, as: UTF8.self)
         #expect(json.hasPrefix(#"[{"code":"unknownKey","entity":"A","key":"one","count":6},{"code":"unknownKey","#))
         #expect(

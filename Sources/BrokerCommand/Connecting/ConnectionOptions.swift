@@ -72,16 +72,13 @@ struct ConnectionOptions: ParsableArguments {
         if store != nil, socket != nil {
             throw ValidationError("--socket names a server, and --store works without one; give one of them.")
         }
-        if store == nil, !model.isEmpty {
-            throw ValidationError("--model goes with --store; a server has its own model.")
-        }
         try checkRange("--wait", wait, in: .seconds(0)...Self.longestWait)
-        if store == nil, wait != nil {
-            throw ValidationError("--wait goes with --store; for a server there is --timeout.")
-        }
-        if store == nil, removal != nil {
-            throw ValidationError("--migrate goes with --store; for a server it is an option of brokerd.")
-        }
+        let ofStores = [
+            (!model.isEmpty, "--model goes with --store; a server has its own model."),
+            (wait != nil, "--wait goes with --store; for a server there is --timeout."),
+            (removal != nil, "--migrate goes with --store; for a server it is an option of brokerd."),
+        ]
+        if store == nil, let (_, fault) = ofStores.first(where: \.0) { throw ValidationError(fault) }
     }
 
     /// For commands that are about what another process does.
@@ -92,11 +89,14 @@ struct ConnectionOptions: ParsableArguments {
     /// There is no server: the store is opened by this process.
     var isLocal: Bool { store != nil }
 
+    /// The store's model may be inferred of records, and extended by them.
+    var mayInfer: Bool { isLocal && model.isEmpty }
+
     /// Connects for the duration of `body`, whose errors become failures of the command. After it, sent jobs are finished, and a store of this command is closed.
     ///
     /// - Parameters:
     ///   - defaultTimeout: the timeout of a command that is of no use when its answer is late.
-    ///   - needsServer: the command does not take `--store`.
+    ///   - needsServer: why the command does not take `--store`; nil for one that does.
     ///   - makesStore: a store that is not there is made.
     ///   - isReading: only fetches are sent. A store that another broker has is read beside it.
     ///   - isDryRun: a store of this command stays as it is: see ``TrialStore``.
@@ -105,11 +105,12 @@ struct ConnectionOptions: ParsableArguments {
     ///   - onInterruption: called when a signal ends it, before a store of this command is closed; nil leaves that to the
     ///     system where there is no such store.
     func connected<Result>(
-        _ name: String, jobsInFlight: Int = 64, defaultTimeout: TimeSpan? = nil, needsServer: Bool = false,
+        _ name: String, jobsInFlight: Int = 64, defaultTimeout: TimeSpan? = nil, needsServer: String? = nil,
         makesStore: Bool = false, isReading: Bool = false, isDryRun: Bool = false, syncsAtEnd: Bool = false,
         inferred: InferredModel? = nil, onInterruption: (@Sendable () -> Void)? = nil,
         _ body: (RemoteBroker) async throws -> Result
     ) async throws -> Result {
+        if let needsServer { try requireServer(needsServer) }
         var options = RemoteBroker.Configuration(name: name)
         options.maximumJobsInFlight = jobsInFlight
         options.reconnectDeadline = reconnectTimeout.duration
@@ -119,7 +120,7 @@ struct ConnectionOptions: ParsableArguments {
         }
         options.waitsForServer = timeout != nil
         guard let store else {
-            let broker = try await connect(options, needsServer: needsServer)
+            let broker = try await connect(options, needsServer: needsServer != nil)
             let interruption = onInterruption.map(Interruption.init)
             defer { withExtendedLifetime(interruption) {} }
             return try await Self.finish(broker, await Swift.Result { try await body(broker) })

@@ -145,7 +145,7 @@ struct FetchCommand: AsyncParsableCommand {
 
     private func print(_ queries: [(key: String?, query: Query)], from broker: RemoteBroker) async throws {
         let isOfColumns = [.table, .csv].contains(format.chosen) && selectedNames.isEmpty
-        let paths = isOfColumns ? ColumnPaths(entities: try await broker.model().entities, isLocal: local) : nil
+        let paths = isOfColumns ? ColumnPaths(model: try await broker.model(), isLocal: local) : nil
         // A table of whole objects begins with these: where it has no room, its last columns are omitted.
         let leading = format.chosen == .table ? paths?.leading(of: fetchedEntity, including: include) : nil
         let lasting = format.chosen == .csv ? paths?.extra(of: fetchedEntity, including: include) : nil
@@ -199,7 +199,7 @@ struct FetchCommand: AsyncParsableCommand {
 
 /// The paths of values that have columns of whole objects, whichever objects there are.
 private struct ColumnPaths {
-    let entities: [String: ModelDescription.Entity]
+    let model: ModelDescription
     /// The objects have the model's own names.
     let isLocal: Bool
 
@@ -228,8 +228,9 @@ private struct ColumnPaths {
 
     /// The entity, or one above or below it, has `_extra`.
     private func hasExtra(_ entity: String) -> Bool {
-        entities.contains { name, found in
-            found.keepsExtraValues == true && (lineage(of: entity).contains(name) || lineage(of: name).contains(entity))
+        model.entities.contains { name, found in
+            found.keepsExtraValues == true
+                && (model.lineage(of: entity).contains(name) || model.lineage(of: name).contains(entity))
         }
     }
 
@@ -238,7 +239,7 @@ private struct ColumnPaths {
         var steps: [(path: String, entity: String, isToMany: Bool)] = []
         for name in path.split(separator: ".") {
             let last = steps.last
-            guard let found = first(of: last?.entity ?? entity, { $0.relationships[String(name)] }) else { break }
+            guard let found = model.first(of: last?.entity ?? entity, { $0.relationships[String(name)] }) else { break }
             let prefix = last.map { $0.path + "." } ?? ""
             steps.append((prefix + keys(String(name), found.key)[0], found.entity, found.isToMany ?? false))
         }
@@ -246,32 +247,13 @@ private struct ColumnPaths {
     }
 
     private func identity(of entity: String) -> [String] {
-        let names = first(of: entity) { $0.identity.isEmpty ? nil : $0.identity } ?? []
-        return names.flatMap { name in keys(name, first(of: entity) { $0.attributes[name] }?.key) }
+        let names = model.first(of: entity) { $0.identity.isEmpty ? nil : $0.identity } ?? []
+        return names.flatMap { name in keys(name, model.first(of: entity) { $0.attributes[name] }?.key) }
     }
 
     /// The names that fetched objects have for a property.
     private func keys(_ name: String, _ keys: ModelDescription.KeyPaths?) -> [String] {
         guard !isLocal, let paths = keys?.paths, !paths.isEmpty else { return [name] }
         return paths.map { $0.joined(separator: ".") }
-    }
-
-    /// The value of the entity, or else of the nearest entity above it that has one.
-    private func first<Value>(of entity: String, _ value: (ModelDescription.Entity) -> Value?) -> Value? {
-        for name in lineage(of: entity) {
-            if let found = entities[name].flatMap(value) { return found }
-        }
-        return nil
-    }
-
-    /// The entity, and those above it, from below.
-    private func lineage(of entity: String) -> [String] {
-        var names: [String] = []
-        var next: String? = entity
-        while let name = next {
-            names.append(name)
-            next = entities[name]?.parent
-        }
-        return names
     }
 }

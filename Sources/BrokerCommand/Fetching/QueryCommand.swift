@@ -2,7 +2,7 @@ import ArgumentParser
 import Broker
 import BrokerCommandLine
 import BrokerJSON
-import BrokerSQLite
+package import BrokerSQLite
 import Foundation
 
 struct QueryCommand: AsyncParsableCommand {
@@ -25,18 +25,10 @@ struct QueryCommand: AsyncParsableCommand {
     @Argument(help: .value("sql", "One statement; - reads it from standard input."))
     var sql: String
 
-    func run() async throws {
-        do {
-            try print()
-        } catch let fault as ReadOnlyQuery.Fault {
-            throw CommandFailure(fault.description)
-        }
-    }
-
     /// Bytes of rows that are printed at once.
     private static let mostBytes = 256 << 10
 
-    private func print() throws {
+    func run() async throws {
         let text = sql == "-" ? String(decoding: try JSONText.file("-").bytes, as: UTF8.self) : sql
         let query = try ReadOnlyQuery(text, path: store)
         let names = Self.distinct(query.columns)
@@ -86,4 +78,8 @@ struct QueryCommand: AsyncParsableCommand {
         case .blob(let bytes): writer.string(Data(bytes).base64EncodedString())
         }
     }
+}
+
+extension ReadOnlyQuery.Fault: ExplainedError {
+    package var message: String { description }
 }

@@ -27,10 +27,8 @@ struct ClientsCommand: AsyncParsableCommand {
     @Flag(help: "Print the server's answer unchanged.")
     var json = false
 
-    mutating func validate() throws { try connection.requireServer("Only a server has clients") }
-
     func run() async throws {
-        let answer = try await connection.connected("broker clients", needsServer: true) {
+        let answer = try await connection.connected("broker clients", needsServer: "Only a server has clients") {
             try await $0.perform(.clients)
         }
         if json { return try Program.write(answer.description) }
@@ -77,7 +75,6 @@ struct KickCommand: AsyncParsableCommand {
     @Option(help: .value("user", "All connections of that user, by name or number.")) var user: String?
 
     mutating func validate() throws {
-        try connection.requireServer("Only a server has clients")
         guard (number == nil) != (user == nil) else {
             throw ValidationError("Give the number of a connection, or --user.")
         }
@@ -85,7 +82,9 @@ struct KickCommand: AsyncParsableCommand {
 
     func run() async throws {
         let message = KickMessage(connection: number, user: try user.map(UserName.number))
-        let count = try await connection.connected("broker kick", needsServer: true) { try await $0.kick(message) }
+        let count = try await connection.connected("broker kick", needsServer: "Only a server has clients") {
+            try await $0.kick(message)
+        }
         try Program.say("\(count) connection\(count == 1 ? "" : "s") ended")
     }
 }

@@ -129,5 +129,3 @@ struct ConsoleCommand: AsyncParsableCommand {
 extension ListenAddress {
     public var defaultValueDescription: String { description }
 }
-
-extension ListenFault: ExplainedError {}

@@ -24,13 +24,11 @@ struct CancelCommand: AsyncParsableCommand {
     @Argument(help: .value("id", "The jobs' ids."))
     var ids: [String]
 
-    mutating func validate() throws { try connection.requireServer("Only a server cancels jobs") }
-
     func run() async throws {
         var cancelled: [String] = []
         var failures: [(id: String, error: any Error)] = []
         var status = ExitStatus.success
-        try await connection.connected("broker cancel", needsServer: true) { broker in
+        try await connection.connected("broker cancel", needsServer: "Only a server cancels jobs") { broker in
             for id in ids where status != .cannotConnect {
                 do {
                     try await broker.cancel(JobID(id))
@@ -52,16 +50,12 @@ struct CancelCommand: AsyncParsableCommand {
     private func write(_ cancelled: [String], _ failures: [(id: String, error: any Error)]) throws {
         try Program.writeObject { writer in
             writer.strings("cancelled", cancelled)
-            writer.array("failures") { writer in
-                for (id, error) in failures {
-                    let fault = (error as? BrokerError)?.fault
-                    writer.object { writer in
-                        writer.member("id", id)
-                        writer.member("code", fault?.code.rawValue)
-                        writer.member("message", fault?.message ?? "\(error)")
-                        if let sequence = (error as? BrokerError)?.sequence { writer.member("sequence", sequence) }
-                    }
-                }
+            writer.objects("failures", of: failures) { failure, writer in
+                let known = failure.error as? BrokerError
+                writer.member("id", failure.id)
+                writer.member("code", known?.fault?.code.rawValue)
+                writer.member("message", known?.fault?.message ?? "\(failure.error)")
+                if let sequence = known?.sequence { writer.member("sequence", sequence) }
             }
         }
     }
@@ -97,10 +91,8 @@ struct AdminCommand: AsyncParsableCommand {
     @Argument(help: "The action.")
     var action: Broker.AdminAction
 
-    mutating func validate() throws { try connection.requireServer("Only a server is operated") }
-
     func run() async throws {
-        try await connection.connected("broker admin", needsServer: true) { broker in
+        try await connection.connected("broker admin", needsServer: "Only a server is operated") { broker in
             if json { return try Program.write(await broker.perform(action).description) }
             let done = try await broker.administer(action)
             for line in (done.wal.map { [walLine($0)] } ?? []) + done.changes { try Program.say(line) }
@@ -135,22 +127,29 @@ struct AwaitCommand: AsyncParsableCommand {
     var id: String
 
     func run() async throws {
-        let completion = try await connection.connected("broker await") { broker in
-            do {
-                return try await broker.completion(of: JobID(id), after: after)
-            } catch {
-                let failure = CommandFailure(error)
-                throw CommandFailure(failure.status, "\(failure)\(CancelCommand.hint(for: id, error))")
-            }
+        try await connection.connected("broker await") { try await $0.outcome(of: id, after: after) }.say(asJSON: json)
+    }
+}
+
+extension RemoteBroker {
+    /// The outcome of a job that a person names.
+    func outcome(of id: String, after: Int64? = nil) async throws -> SubmissionSummary {
+        do {
+            var summary = SubmissionSummary()
+            summary.add(try await completion(of: JobID(id), after: after), records: 0) { .message(ofJob: id, path: $0) }
+            return summary
+        } catch {
+            let failure = CommandFailure(error)
+            throw CommandFailure(failure.status, "\(failure)\(CancelCommand.hint(for: id, error))")
         }
-        var summary = SubmissionSummary()
-        summary.add(completion, records: 0) { .message(ofJob: id, path: $0) }
-        if json {
-            try summary.write()
-        } else {
-            try summary.say(countsRecords: false)
-        }
-        if summary.rejectedCount > 0 { throw CommandFailure(.rejected) }
+    }
+}
+
+extension SubmissionSummary {
+    /// Says what became of one job.
+    func say(asJSON json: Bool) throws {
+        if json { try write() } else { try say(countsRecords: false) }
+        if rejectedCount > 0 { throw CommandFailure(.rejected) }
     }
 }
 
@@ -180,7 +179,6 @@ struct WatchCommand: AsyncParsableCommand {
     var entities: [String] = []
 
     mutating func validate() throws {
-        try connection.requireServer("A feed is about what other processes do")
         if let after, after < 0 { throw ValidationError("--after is a sequence from 0, not \(after).") }
         try checkRange("--limit", limit, in: 1...Int.max)
     }
@@ -191,7 +189,7 @@ struct WatchCommand: AsyncParsableCommand {
         let place = WatchPlace()
         StandardOutput.endWithoutReader()
         try await connection.connected(
-            "broker watch", needsServer: true,
+            "broker watch", needsServer: "A feed is about what other processes do",
             onInterruption: { [self] in
                 guard let command = command(from: place) else { return }
                 Program.report("broker watch: go on with: \(command)")

@@ -29,32 +29,21 @@ struct JobsShowCommand: AsyncParsableCommand {
     @Argument(help: "The job's id.") var id: String
 
     func run() async throws {
-        var lines: [String] = []
-        let completion = try await connection.connected("broker jobs") { broker -> Completion? in
+        let outcome = try await connection.connected("broker jobs") { broker -> SubmissionSummary? in
             if !connection.isLocal {
                 let answer = try await broker.jobs(JobsMessage(id: id))
-                let isRunning = try JSONDocument(fast: JSONText(copying: answer.bytes)).withRoot { root in
-                    lines = JobLists.lines(of: .running, in: root, nil, only: id)
-                    guard lines.isEmpty else { return true }
-                    lines = root["ended"]?.elements.first { _ in true }.map(JobLists.lines(ofEnded:)) ?? []
-                    return false
+                let (running, ended) = try JSONDocument(fast: JSONText(copying: answer.bytes)).withRoot { root in
+                    (
+                        JobLists.lines(of: .running, in: root, nil, only: id),
+                        root["ended"]?.elements.first { _ in true }.map(JobLists.lines(ofEnded:)) ?? []
+                    )
                 }
-                if isRunning { return nil }
+                for line in running.isEmpty ? ended : running { try Program.say(line) }
+                if !running.isEmpty { return nil }
             }
-            do {
-                return try await broker.completion(of: JobID(id))
-            } catch {
-                for line in lines { try Program.say(line) }
-                let failure = CommandFailure(error)
-                throw CommandFailure(failure.status, "\(failure)\(CancelCommand.hint(for: id, error))")
-            }
+            return try await broker.outcome(of: id)
         }
-        for line in lines { try Program.say(line) }
-        guard let completion else { return }
-        var summary = SubmissionSummary()
-        summary.add(completion, records: 0) { .message(ofJob: id, path: $0) }
-        try summary.say(countsRecords: false)
-        if summary.rejectedCount > 0 { throw CommandFailure(.rejected) }
+        try outcome?.say(asJSON: false)
     }
 }
 

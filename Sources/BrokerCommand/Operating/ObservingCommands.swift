@@ -67,15 +67,10 @@ struct TopScreen {
 
     private var latencyLines: [String] {
         let header = ["", "minute: p50", "p99", "max", "all: p50", "p99", "max"]
-        let stages: [(String, (Statistics.Stages<Statistics.DurationPercentiles>) -> Statistics.DurationPercentiles?)] =
-            [
-                ("queued", \.queued), ("staged", \.staged), ("journal", \.journalSynced), ("waited", \.waited),
-                ("merged", \.merged), ("committed", \.committed), ("total", \.total),
-            ]
         // No job takes no time: without one there is nothing to show.
         let latencies = now.lastMinute?.latencies
         let lastMinute = latencies?.total.max == .zero ? nil : latencies
-        let rows = stages.compactMap { name, stage -> [String]? in
+        let rows = Statistics.stages.compactMap { name, stage -> [String]? in
             let minute = lastMinute.flatMap(stage)
             guard let all = stage(now.latencies) else { return nil }
             return [name] + [minute?.p50, minute?.p99, minute?.max].map { $0.map(time) ?? "-" }
@@ -120,9 +115,7 @@ struct TopScreen {
     }
 
     private var walReaders: String {
-        let names = (now.wal.readers ?? []).map { reader in
-            [reader.process, reader.pid.map { "\($0)" }].compactMap(\.self).joined(separator: " ")
-        }
+        let names = (now.wal.readers ?? []).map(\.shown)
         return names.isEmpty ? "" : "; read by \(names.joined(separator: ", "))"
     }
 
@@ -163,16 +156,14 @@ struct TopCommand: AsyncParsableCommand {
     @Flag(help: "Print the screen once, and end.")
     var once = false
 
-    mutating func validate() throws { try connection.requireServer("Only a server works beside others") }
-
     func run() async throws {
         let screen = !once && isatty(STDOUT_FILENO) == 1 ? FullScreen() : nil
         defer { screen?.restore() }
         if screen == nil { StandardOutput.endWithoutReader() }
-        var restore: (@Sendable () -> Void)?
-        if let screen { restore = { screen.restore() } }
+        let restore = screen.map { screen in { @Sendable in screen.restore() } }
         try await connection.connected(
-            "broker top", defaultTimeout: .seconds(10), needsServer: true, onInterruption: restore
+            "broker top", defaultTimeout: .seconds(10), needsServer: "Only a server works beside others",
+            onInterruption: restore
         ) { try await show($0, on: screen) }
     }
 
@@ -340,22 +331,13 @@ struct HealthCommand: AsyncParsableCommand {
     mutating func validate() throws { try connection.requireServer("Only a server has a state") }
 
     func run() async throws {
-        let health = await health()
+        let health = await Health {
+            try await connection.connected(
+                "broker health", defaultTimeout: .seconds(5), needsServer: "Only a server has a state"
+            ) { try await $0.statistics() }
+        }
         if json { try Program.writeObject(health.write) } else { try Program.say(health.line) }
         if health.status != .success { throw CommandFailure(health.status) }
-    }
-
-    private func health() async -> Health {
-        do {
-            let statistics = try await connection.connected(
-                "broker health", defaultTimeout: .seconds(5), needsServer: true
-            ) { try await $0.statistics() }
-            return Health(statistics)
-        } catch let failure as CommandFailure {
-            return Health(failure.status == .cannotConnect ? .unreachable : .failed, failure.message)
-        } catch {
-            return Health(.failed, "\(error)")
-        }
     }
 }
 
@@ -372,13 +354,12 @@ struct PingCommand: AsyncParsableCommand {
     @Option(help: .value("count", "Ask that many times, one after the other."))
     var count = 1
 
-    mutating func validate() throws {
-        try connection.requireServer("Only a server answers")
-        try checkRange("--count", count, in: 1...1_000_000)
-    }
+    mutating func validate() throws { try checkRange("--count", count, in: 1...1_000_000) }
 
     func run() async throws {
-        try await connection.connected("broker ping", defaultTimeout: .seconds(5), needsServer: true) { broker in
+        try await connection.connected(
+            "broker ping", defaultTimeout: .seconds(5), needsServer: "Only a server answers"
+        ) { broker in
             let server = try await broker.serverInformation()
             for _ in 0..<count {
                 let start = ContinuousClock.now

@@ -170,11 +170,7 @@ private struct LoadedObjects {
 
     func isOwn(_ job: String?) -> Bool { job.map { $0 == id || Self.load(ofJob: $0) == id } ?? false }
 
-    private func topmost(_ entity: String) -> String {
-        var entity = entity
-        while let parent = model.entities[entity]?.parent { entity = parent }
-        return entity
-    }
+    private func topmost(_ entity: String) -> String { model.lineage(of: entity).last ?? entity }
 
     mutating func add(_ commit: StoreFeed.Commit) throws(CommandFailure) {
         let isOwn = isOwn(commit.id)

@@ -147,7 +147,8 @@ struct SubmissionSummary {
             writer.member("attribute", error.attribute)
             place.writeMembers(to: &writer)
         }
-        writer.array("warnings") { writer in warnings.write(to: &writer) }
+        writer.key("warnings")
+        warnings.write(to: &writer)
         writer.objects("failures", of: failures) { failure, writer in
             writer.member("message", failure.message)
             writer.member("code", failure.code?.rawValue)
@@ -292,7 +293,7 @@ struct WarningCounts {
         let sorted = sorted(kinds)
         let lines = sorted.prefix(Self.listedKeys).map { kind in
             let (entity, key, count) = (kind.entity ?? "object", kind.key ?? "", count(kind))
-            let type = model?.type(of: key, in: entity) ?? "the attribute's type"
+            let type = model?.first(of: entity) { $0.attributes[key]?.type } ?? "the attribute's type"
             return
                 "\(Program.counted(count, "value")) of \(entity).\(key) \(count == 1 ? "does" : "do") not fit \(type): kept in "
                 + "_extra\(places(kind)); `broker model retype \(entity).\(key) TYPE` changes the type"
@@ -358,27 +359,33 @@ struct WarningCounts {
     private static func times(_ count: Int) -> String { count == 1 ? "once" : "\(count) times" }
 
     func write(to writer: inout JSONWriter) {
-        for kind in kinds {
-            writer.object { writer in
-                writer.member("code", kind.code.rawValue)
-                writer.member("entity", kind.entity)
-                writer.member("key", kind.key)
-                writer.member("count", count(kind))
-                guard let places = found[kind]?.places, !places.isEmpty else { return }
-                writer.objects("places", of: places) { $0.writeMembers(to: &$1) }
-            }
+        writer.objects(of: kinds) { kind, writer in
+            writer.member("code", kind.code.rawValue)
+            writer.member("entity", kind.entity)
+            writer.member("key", kind.key)
+            writer.member("count", count(kind))
+            guard let places = found[kind]?.places, !places.isEmpty else { return }
+            writer.objects("places", of: places) { $0.writeMembers(to: &$1) }
         }
     }
 }
 
+extension InferredModel {
+    /// The same after jobs that warn of such keys.
+    static func promote(
+        after summary: SubmissionSummary, of sources: [RecordSource], _ connection: ConnectionOptions, evolves: Bool?
+    ) async {
+        guard summary.warnings.count(of: .extraKey) > 0 else { return }
+        await promote(connection, evolves: evolves, readsTexts: sources.contains(where: \.format.readsTexts))
+    }
+}
+
 extension ModelDescription {
-    fileprivate func type(of attribute: String, in entity: String) -> String? {
-        var name: String? = entity
-        // A subentity has the attributes of its parent.
-        while let found = name.flatMap({ entities[$0] }) {
-            if let type = found.attributes[attribute]?.type { return type }
-            name = found.parent
-        }
-        return nil
+    /// An entity, and those above it, from below: it has their attributes and their identity.
+    func lineage(of entity: String) -> [String] { Array(sequence(first: entity) { entities[$0]?.parent }) }
+
+    /// The value of the entity, or else of the nearest one above it that has one.
+    func first<Value>(of entity: String, _ value: (Entity) -> Value?) -> Value? {
+        lineage(of: entity).compactMap { entities[$0].flatMap(value) }.first
     }
 }

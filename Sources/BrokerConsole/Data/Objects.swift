@@ -1,5 +1,6 @@
 import Broker
 import BrokerClient
+import BrokerCommandLine
 
 /// Objects of one entity as a table shows them: a filter, an order, and the objects that another one is related to.
 struct Selection: Sendable {
@@ -29,15 +30,11 @@ struct Selection: Sendable {
     }
 }
 
-/// An object, and the key that names it.
-struct KeyedObject: Sendable {
-    let key: JSONTree
-    let values: JSONTree
-}
-
 extension RemoteBroker {
-    /// A part of the objects.
-    func page(_ selection: Selection, offset: Int, limit: Int) async throws -> (objects: [KeyedObject], hasMore: Bool) {
+    /// A part of the objects, each with the key that names it.
+    func page(_ selection: Selection, offset: Int, limit: Int) async throws
+        -> (objects: [(key: JSONTree, values: JSONTree)], hasMore: Bool)
+    {
         var query = selection.query()
         query.offset = offset
         query.limit = limit
@@ -47,8 +44,8 @@ extension RemoteBroker {
         let answer = try JSONTree(result.objects)
         let objects =
             selection.entity.hasRowKey
-            ? answer.members.map { KeyedObject(key: .number($0.name), values: $0.value) }
-            : answer.elements.map { KeyedObject(key: selection.entity.key(of: $0) ?? .null, values: $0) }
+            ? answer.members.map { (key: .number($0.name), values: $0.value) }
+            : answer.elements.map { (key: selection.entity.key(of: $0) ?? .null, values: $0) }
         return (objects, result.hasMore)
     }
 
@@ -99,13 +96,8 @@ enum Export: String {
         })
     }
 
-    /// RFC 4180; null is an empty field, an empty text a quoted one.
+    /// Null is an empty field, an empty text a quoted one.
     private static func line(_ values: [JSONTree]) -> String {
-        values.map { value in
-            if value == .null { return "" }
-            let text = value.shown
-            let isPlain = !text.isEmpty && !text.utf8.contains { ",\"\r\n".utf8.contains($0) }
-            return isPlain ? text : "\"\(text.replacing("\"", with: "\"\""))\""
-        }.joined(separator: ",") + "\r\n"
+        values.map { $0 == .null ? "" : $0.shown.csvField(isQuoted: $0.shown.isEmpty) }.joined(separator: ",") + "\r\n"
     }
 }

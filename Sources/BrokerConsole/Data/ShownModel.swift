@@ -4,33 +4,45 @@ import Broker
 struct ShownModel: Sendable {
     struct Attribute: Sendable {
         let name: String
-        let type: String
-        let isOptional: Bool
+        fileprivate let json: JSONTree
+
+        var type: String { json["type"]?.string ?? "" }
+        var isOptional: Bool { json["optional"]?.bool != false }
         /// The reason of a guess, where a command has inferred it.
-        let description: String?
+        var description: String? { json["description"]?.string }
     }
 
     struct Relationship: Sendable {
         let name: String
-        let entity: String
-        let isToMany: Bool
-        let inverse: String?
-        let description: String?
+        fileprivate let json: JSONTree
+
+        var entity: String { json["entity"]?.string ?? "" }
+        var isToMany: Bool { json["toMany"]?.bool ?? false }
+        var inverse: String? { json["inverse"]?.string }
+        var description: String? { json["description"]?.string }
     }
 
     struct Entity: Sendable {
         let name: String
-        let parent: String?
-        let isAbstract: Bool
-        let description: String?
+        private let json: JSONTree
         fileprivate(set) var identity: [String]
-        let isIdentityOptional: Bool
-        let isIdentityGuessed: Bool
         fileprivate(set) var attributes: [Attribute]
         fileprivate(set) var relationships: [Relationship]
 
+        fileprivate init(name: String, _ json: JSONTree) {
+            (self.name, self.json) = (name, json)
+            identity = json["identity"]?.elements.compactMap(\.string) ?? []
+            attributes = (json["attributes"]?.members ?? []).map { Attribute(name: $0.name, json: $0.value) }
+            relationships = (json["relationships"]?.members ?? []).map { Relationship(name: $0.name, json: $0.value) }
+        }
+
+        var parent: String? { json["parent"]?.string }
+        var isAbstract: Bool { json["abstract"]?.bool ?? false }
+        var description: String? { json["description"]?.string }
+        var isIdentityGuessed: Bool { json["identityGuessed"]?.bool ?? false }
+
         /// Objects are named by their row's number, which is none of their values.
-        var hasRowKey: Bool { identity.isEmpty || isIdentityOptional }
+        var hasRowKey: Bool { identity.isEmpty || json["identityOptional"]?.bool == true }
 
         /// The key of a fetched object; nil for the number of its row.
         func key(of object: JSONTree) -> JSONTree? {
@@ -64,26 +76,4 @@ struct ShownModel: Sendable {
     }
 
     subscript(_ name: String) -> Entity? { entities.first { $0.name == name } }
-}
-
-extension ShownModel.Entity {
-    fileprivate init(name: String, _ json: JSONTree) {
-        self.init(
-            name: name, parent: json["parent"]?.string, isAbstract: json["abstract"]?.bool ?? false,
-            description: json["description"]?.string, identity: json["identity"]?.elements.compactMap(\.string) ?? [],
-            isIdentityOptional: json["identityOptional"]?.bool ?? false,
-            isIdentityGuessed: json["identityGuessed"]?.bool ?? false,
-            attributes: (json["attributes"]?.members ?? []).map {
-                ShownModel.Attribute(
-                    name: $0.name, type: $0.value["type"]?.string ?? "",
-                    isOptional: $0.value["optional"]?.bool != false,
-                    description: $0.value["description"]?.string)
-            },
-            relationships: (json["relationships"]?.members ?? []).map {
-                ShownModel.Relationship(
-                    name: $0.name, entity: $0.value["entity"]?.string ?? "",
-                    isToMany: $0.value["toMany"]?.bool ?? false,
-                    inverse: $0.value["inverse"]?.string, description: $0.value["description"]?.string)
-            })
-    }
 }

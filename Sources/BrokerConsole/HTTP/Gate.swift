@@ -1,3 +1,4 @@
+internal import Foundation
 internal import Synchronization
 
 /// Who gets a page: a browser that was opened with the address that the console printed, and asks for pages of this console by its
@@ -17,11 +18,7 @@ final class Gate: Sendable {
 
     /// 128 bits, in hexadecimal digits.
     static func random() -> String {
-        var generator = SystemRandomNumberGenerator()
-        return (0..<16).map { _ in
-            let byte = UInt8.random(in: 0...255, using: &generator)
-            return (byte < 16 ? "0" : "") + String(byte, radix: 16)
-        }.joined()
+        String(format: "%016llx%016llx", UInt64.random(in: 0 ... .max), UInt64.random(in: 0 ... .max))
     }
 
     /// In a time that does not depend on what is equal.

@@ -1,3 +1,4 @@
+internal import BrokerCommandLine
 internal import FlyingFox
 internal import FlyingSocks
 internal import Foundation
@@ -40,7 +41,7 @@ struct HTTPService: Sendable {
                 do {
                     try await server.run()
                 } catch let error as SocketError {
-                    throw ListenFault(message: "Nothing can be served there: \(error.localizedDescription)")
+                    throw CommandFailure("Nothing can be served there: \(error.localizedDescription)")
                 }
             }
             group.addTask {
@@ -61,7 +62,7 @@ struct HTTPService: Sendable {
         var status = stat()
         guard lstat(path, &status) == 0 else { return }
         guard status.st_mode & S_IFMT == S_IFSOCK else {
-            throw ListenFault(message: "\(path) is there, and is no socket.")
+            throw CommandFailure("\(path) is there, and is no socket.")
         }
         let probe = try Socket(domain: AF_UNIX)
         defer { try? probe.close() }
@@ -71,7 +72,7 @@ struct HTTPService: Sendable {
             unlink(path)
             return
         }
-        throw ListenFault(message: "Another process listens on \(path).")
+        throw CommandFailure("Another process listens on \(path).")
     }
 
     /// Nil for one that is not encoded right, or too large.

@@ -1,3 +1,4 @@
+internal import BrokerCommandLine
 internal import FlyingFox
 internal import FlyingSocks
 internal import Glibc
@@ -55,18 +56,10 @@ package enum ListenAddress: Sendable, Equatable, CustomStringConvertible {
     }
 
     func configuration() throws -> HTTPServer.Configuration {
-        switch self {
-        case .unix(let path):
-            HTTPServer.Configuration(address: sockaddr_un.unix(path: path), timeout: 60, logger: .disabled)
-        case .port(let host, _):
-            if let ipv6 {
-                HTTPServer.Configuration(address: ipv6, timeout: 60, logger: .disabled)
-            } else if let ipv4 {
-                HTTPServer.Configuration(address: ipv4, timeout: 60, logger: .disabled)
-            } else {
-                throw ListenFault(message: "\(host) is no address.")
-            }
-        }
+        let address: (any SocketAddress)? =
+            if case .unix(let path) = self { sockaddr_un.unix(path: path) } else { ipv6 ?? ipv4 }
+        guard let address else { throw CommandFailure("\(self) is no address.") }
+        return HTTPServer.Configuration(address: address, timeout: 60, logger: .disabled)
     }
 
     /// As it stands in the address of a page, with the port that the kernel chose for 0.
@@ -78,8 +71,4 @@ package enum ListenAddress: Sendable, Equatable, CustomStringConvertible {
         case (.port(let host, let port), _): host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
         }
     }
-}
-
-package struct ListenFault: Error {
-    package let message: String
 }

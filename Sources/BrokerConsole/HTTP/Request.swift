@@ -1,3 +1,5 @@
+import Foundation
+
 /// What a browser asks for, without the connection.
 struct Request: Sendable {
     enum Method: String {
@@ -30,24 +32,8 @@ struct Request: Sendable {
 enum URLText {
     /// Nil for a text that is not encoded right, or is no UTF-8.
     static func decoded(_ text: some StringProtocol, plusIsSpace: Bool = false) -> String? {
-        var bytes: [UInt8] = []
-        var rest = Substring(text).utf8[...]
-        while let byte = rest.popFirst() {
-            if byte == UInt8(ascii: "%") {
-                guard let high = rest.popFirst().flatMap(hexadecimal), let low = rest.popFirst().flatMap(hexadecimal)
-                else {
-                    return nil
-                }
-                bytes.append(high << 4 | low)
-            } else {
-                bytes.append(plusIsSpace && byte == UInt8(ascii: "+") ? UInt8(ascii: " ") : byte)
-            }
-        }
-        return String(validating: bytes, as: UTF8.self)
-    }
-
-    private static func hexadecimal(_ byte: UInt8) -> UInt8? {
-        Character(Unicode.Scalar(byte)).hexDigitValue.map(UInt8.init)
+        let text = String(text)
+        return (plusIsSpace ? text.replacing("+", with: " ") : text).removingPercentEncoding
     }
 
     static func path(_ text: String) -> [String]? {
@@ -72,15 +58,10 @@ enum URLText {
         return values
     }
 
-    static func encoded(_ text: String) -> String {
-        let plain = Set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~".utf8)
-        let digits = Array("0123456789ABCDEF".utf8)
-        return String(
-            decoding: text.utf8.flatMap { byte in
-                plain.contains(byte)
-                    ? [byte] : [UInt8(ascii: "%"), digits[Int(byte >> 4)], digits[Int(byte & 15)]]
-            }, as: UTF8.self)
-    }
+    private static let plain = CharacterSet(
+        charactersIn: "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+
+    static func encoded(_ text: String) -> String { text.addingPercentEncoding(withAllowedCharacters: plain) ?? "" }
 
     /// A path of this console, with a query of those parts that have a value.
     static func link(_ path: [String], _ query: KeyValuePairs<String, String?> = [:]) -> String {

@@ -35,7 +35,7 @@ struct ClientsPage {
     private func row(_ client: JSONTree) -> [HTML] {
         func count(_ key: String) -> HTML { "\(ShortText.count(client[key]?.int ?? 0))" }
         func bytes(_ key: String) -> HTML { "\(ShortText.bytes(client[key]?.int ?? 0))" }
-        func moment(_ key: String) -> String { client[key]?.int.map { Moment.text(seconds: $0 / 1_000) } ?? "" }
+        func moment(_ key: String) -> String { client[key]?.int.map { Timestamp(seconds: $0 / 1_000).localText } ?? "" }
         let number = client["connection"]?.int ?? 0
         let error = client["error"].map { error -> HTML in
             """

@@ -19,7 +19,7 @@ struct FeedPage {
             }
             let job = entry.commit.id.map { JobLists.link(id: $0.text) }
             table.add([
-                "\(entry.commit.sequence)", "\(entry.seconds.map { Moment.text(seconds: $0) } ?? "before")",
+                "\(entry.commit.sequence)", "\(entry.seconds.map { Timestamp(seconds: $0).localText } ?? "before")",
                 job ?? "another user's", "\(changes)",
             ])
         }

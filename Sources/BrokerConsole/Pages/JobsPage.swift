@@ -68,7 +68,7 @@ struct JobLists {
     static func number(_ job: JSONTree, _ key: String) -> HTML { "\(job[key]?.int.map { "\($0)" } ?? "–")" }
 
     static func accepted(_ job: JSONTree) -> HTML {
-        "\(job["acceptedAt"]?.int.map { Moment.text(seconds: $0 / 1_000) } ?? "–")"
+        "\(job["acceptedAt"]?.int.map { Timestamp(seconds: $0 / 1_000).localText } ?? "–")"
     }
 
     static func user(_ job: JSONTree) -> HTML { "\(job["user"]?.int.map { UserName.text(of: Int64($0)) } ?? "–")" }

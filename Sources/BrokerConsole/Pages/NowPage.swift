@@ -113,15 +113,9 @@ struct NowPage {
     private func stages(_ now: Statistics) -> HTML {
         var table = Table(
             "Time in each stage", ["stage", "#p50, last minute", "#p99", "#p50, since the start", "#p99", "#max"])
-        let stages: [(String, (Statistics.Stages<Statistics.DurationPercentiles>) -> Statistics.DurationPercentiles?)] =
-            [
-                ("queued", \.queued), ("staged", \.staged), ("journal", \.journalSynced), ("waited", \.waited),
-                ("merged", \.merged),
-                ("committed", \.committed), ("total", \.total),
-            ]
         let minute = now.lastMinute?.latencies
         let isIdle = minute?.total.max == .zero
-        for (name, stage) in stages {
+        for (name, stage) in Statistics.stages {
             guard let all = stage(now.latencies) else { continue }
             let last = isIdle ? nil : minute.flatMap(stage)
             table.add(
@@ -165,7 +159,7 @@ struct NowPage {
         var table = Table("The server and its store", ["", ""])
         func row(_ name: HTML, _ value: String?) { if let value { table.add([name, "\(value)"]) } }
         func moment(_ milliseconds: Int64?) -> String {
-            milliseconds.map { Moment.text(seconds: Int($0 / 1_000)) } ?? "never"
+            milliseconds.map { Timestamp(seconds: Int($0 / 1_000)).localText } ?? "never"
         }
         row("version", now.server)
         row("up", now.uptimeMilliseconds.map { ShortText.time(milliseconds: $0) })
@@ -201,13 +195,6 @@ struct NowPage {
             ])
         }
         return table.html(none: "")
-    }
-}
-
-/// A time of day on this machine.
-enum Moment {
-    static func text(seconds: Int) -> String {
-        Timestamp(seconds: seconds).formatted("%Y-%m-%d %H:%M:%S", isLocal: true)
     }
 }
 

@@ -85,7 +85,7 @@ struct RejectedRecordPage {
         if !entity.isEmpty { table.add(["entity", EntityPage.link(entity)]) }
         if let stored = await stored { table.add(["stored object", stored]) }
         table.add(["job", "\(JobLists.link(id: reject.job)), sequence \(reject.sequence)"])
-        table.add(["accepted", "\(Moment.text(seconds: Int(reject.acceptedAt / 1_000)))"])
+        table.add(["accepted", "\(Timestamp(seconds: Int(reject.acceptedAt / 1_000)).localText)"])
         table.add(["user", "\(UserName.text(of: reject.user))"])
         var errors = Table("Errors", ["place in the record", "error"])
         for error in reject.errors {

@@ -1,5 +1,4 @@
 package import Broker
-package import BrokerClient
 package import BrokerCommandLine
 package import BrokerJSON
 
@@ -81,9 +80,11 @@ package struct Health: Sendable {
 
 extension Health {
     /// The state of the server now, also when it does not answer.
-    package init(of client: RemoteBroker) async {
+    ///
+    /// - Parameter statistics: asks for them.
+    package init(_ statistics: () async throws -> Statistics) async {
         do {
-            self.init(try await client.statistics())
+            self.init(try await statistics())
         } catch {
             self.init(withoutAnswer: error)
         }
@@ -91,7 +92,9 @@ extension Health {
 
     /// - Parameter error: of a request for statistics.
     init(withoutAnswer error: any Error) {
-        let isLost = (error as? BrokerError).map { [.cannotConnect, .connectionLost, .closed].contains($0.code) }
-        self.init(isLost == true ? .unreachable : .failed, "\(error)")
+        let isLost =
+            (error as? CommandFailure)?.status == .cannotConnect
+            || (error as? BrokerError).map { [.cannotConnect, .connectionLost, .closed].contains($0.code) } == true
+        self.init(isLost ? .unreachable : .failed, "\(error)")
     }
 }

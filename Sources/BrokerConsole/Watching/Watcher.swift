@@ -1,4 +1,4 @@
-import Broker
+package import Broker
 import BrokerClient
 import BrokerJSON
 import BrokerWire
@@ -73,6 +73,14 @@ extension Watcher.Point {
         wal = Double(statistics.wal.bytes)
         memory = statistics.memory.map { Double($0.residentBytes) }
     }
+}
+
+extension Statistics {
+    /// The stages of jobs, in their order.
+    package static let stages: [(name: String, of: @Sendable (Stages<DurationPercentiles>) -> DurationPercentiles?)] = [
+        ("queued", \.queued), ("staged", \.staged), ("journal", \.journalSynced), ("waited", \.waited),
+        ("merged", \.merged), ("committed", \.committed), ("total", \.total),
+    ]
 }
 
 extension Statistics.Objects {
