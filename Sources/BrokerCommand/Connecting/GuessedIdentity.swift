@@ -95,9 +95,9 @@ struct GuessedIdentity {
         var (objects, compared, equal) = (0, 0, 0)
         for bytes in first {
             let sent = try JSONDocument(parsing: JSONText(copying: bytes))
-            guard let key = sent.root.value(at: path), let stored = try await object(key, broker) else { continue }
+            guard let key = sent.root.at(path), let stored = try await object(key, broker) else { continue }
             let values = plain.compactMap { attribute -> Bool? in
-                guard let sent = sent.root.value(at: attribute.keyPaths[0]), let value = stored.root[attribute.name],
+                guard let sent = sent.root.at(attribute.keyPaths[0]), let value = stored.root[attribute.name],
                     !sent.isNull, !value.isNull
                 else { return nil }
                 return sent.hasBytes(value.bytes)
@@ -145,8 +145,4 @@ struct GuessedIdentity {
             "\(entity.name) is identified by \(names), which was a guess, and \(what). These records were not loaded. "
                 + (remedy ?? others))
     }
-}
-
-extension JSONValue {
-    fileprivate func value(at path: [String]) -> JSONValue? { path.reduce(Optional(self)) { $0?[$1] } }
 }

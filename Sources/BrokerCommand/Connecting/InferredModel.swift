@@ -21,15 +21,18 @@ struct InferredModel {
     /// The store had no model.
     private(set) var isFirst = false
 
-    /// Uses the model that the store has or that lies beside it, or infers one, and says so.
+    /// Uses the model that the store has or that lies beside it, or infers one, and says so. Nil unless the records are of one
+    /// entity, for a store without `--model`.
     ///
     /// - Parameters:
     ///   - evolves: whether the model is extended; nil extends one that evolves.
     ///   - mayReject: records without an identity are rejected, and the others are loaded.
-    init(
-        of sources: [RecordSource], entity: String, store: String, model: LocalModel?, _ options: InferenceOptions,
+    init?(
+        of sources: [RecordSource], entity: String?, _ connection: ConnectionOptions, _ options: InferenceOptions,
         evolves: Bool?, mayReject: Bool
     ) async throws {
+        guard let entity, let store = connection.store, connection.mayInfer else { return nil }
+        let model = try connection.storedModel()
         let (identities, ignored) = (options.identities(or: entity), options.ignored(or: entity))
         // Nothing was sent yet, and a large input takes seconds.
         let interruption = Interruption { Program.report("broker: interrupted; nothing was sent") }
@@ -402,7 +405,8 @@ struct SampleRecords {
         let first: [InputRecord]
         var isOnly = true
         if source.format == .xml {
-            first = try await firstRecord(of: source)
+            // An XML document is one record here.
+            first = try await source.stream.next()?.records ?? []
         } else {
             let sample = try InputBeginning.sample(
                 file: source.path, encoding: source.reading.encoding, most: Self.mostOfRoot)
@@ -421,19 +425,6 @@ struct SampleRecords {
         guard source.format == .xml else { return RecordRoot(found.text) }
         guard !found.isMap, let name = XMLDocumentName.find(inFile: source.path) else { return nil }
         return RecordRoot(found.text.hasPrefix("/") ? "/\(name.asPointerToken)\(found.text)" : "\(name).\(found.text)")
-    }
-
-    /// Of an XML document, which is one.
-    private func firstRecord(of source: RecordSource) async throws -> [InputRecord] {
-        var first: [InputRecord] = []
-        do {
-            try await source.forEach { record in
-                first.append(record)
-                throw Enough()
-            }
-        } catch is Enough {
-        }
-        return first
     }
 
     func reportRoot() {

@@ -68,7 +68,7 @@ struct LoadCommand: AsyncParsableCommand {
         let isAsBefore = inferred == nil && records.reading.mayInfer(connection)
         let model = isAsBefore ? try connection.storedModel()?.documentAndPlan().1.model : nil
         let mapping = model.flatMap { $0.keyMapping(of: records.reading.entity ?? "") }
-        let rejects = try records.rejects.map { try RejectsFile($0, appends: false) }
+        let rejects = try records.rejects.file()
         let hasExtraKeys = try await connection.connected(
             "broker load", makesStore: true, isDryRun: dryRun, inferred: inferred,
             onInterruption: { Program.report("broker: interrupted; \(Self.continuation)") }
@@ -170,16 +170,14 @@ struct LoadCommand: AsyncParsableCommand {
 
     private func inferred(from pages: [PageRequest: Page]) async throws -> InferredModel? {
         let reading = records.reading
-        guard reading.mayInfer(connection), let store = connection.store, let entity = reading.entity else {
-            return nil
-        }
+        guard reading.mayInfer(connection) else { return nil }
         let bodies = pages.values.filter { $0.hasContent && $0.body != nil }
         let sample = bodies.first { page in page.body.map { !Self.isEmpty(page, $0) } ?? false } ?? bodies.first
         guard let page = sample, let body = page.body else { return nil }
         let source = records.source(of: page, body, root: nil, maximumBytes: requests.maxBytes.bytes)
         return try await InferredModel(
-            of: [source], entity: entity, store: store, model: try connection.storedModel(), reading.inference,
-            evolves: reading.evolves, mayReject: reading.onInvalid == .skip)
+            of: [source], entity: reading.entity, connection, reading.inference, evolves: reading.evolves,
+            mayReject: reading.onInvalid == .skip)
     }
 }
 
@@ -198,8 +196,8 @@ struct LoadRequestOptions: ParsableArguments {
             """
             A parameter of the next request, and where in the page its value is: cursor=meta.next, or in the last record: \
             starting_after=@last.id
-            """, valueName: "name=path"))
-    var cursor: String?
+            """, valueName: "name=path"), transform: { try Assignment($0) })
+    var cursor: Assignment?
 
     @Option(
         help: .value(
@@ -283,24 +281,23 @@ struct LoadRequestOptions: ParsableArguments {
         try checkRange("--max-bytes", maxBytes, in: 1...ByteSize(1 << 40))
         try checkRange("--request-timeout", requestTimeout, in: .seconds(1)...TimeSpan.seconds(86_400))
         let given = [
-            ("--next", nextPath), ("--cursor", cursor), ("--page-parameter", pageParameter),
+            ("--next", nextPath), ("--cursor", cursor?.text), ("--page-parameter", pageParameter),
             ("--offset-parameter", offsetParameter),
         ].filter { $1 != nil }.map(\.0)
         if given.count > 1 {
             throw ValidationError(
                 "\(given.joined(separator: " and ")) each say what the next page is; give one of them.")
         }
-        if let cursor { _ = try Assignment(cursor) }
-        if let data, data.hasPrefix("@") { try checkFile(String(data.dropFirst())) }
+        if let data, data.hasPrefix("@") {
+            do throws(CommandFailure) { _ = try JSONText.file(String(data.dropFirst())) } catch {
+                throw ValidationError(error.description)
+            }
+        }
         guard let body = body() else { return }
         let isJSON = ["{", "["].contains { String(decoding: body, as: UTF8.self).trimmingPrefix(/\s*/).hasPrefix($0) }
         guard !body.isEmpty, !isJSON || (try? JSONDocument(parsing: JSONText(copying: body))) != nil else {
             throw ValidationError("--data is \(body.isEmpty ? "empty" : "no JSON, although it begins so").")
         }
-    }
-
-    private func checkFile(_ path: String) throws {
-        do throws(CommandFailure) { _ = try JSONText.file(path) } catch { throw ValidationError(error.description) }
     }
 
     /// What is sent by POST; nil for GET.
@@ -312,7 +309,7 @@ struct LoadRequestOptions: ParsableArguments {
 
     var rule: PageRule {
         if let nextPath { return .url(PageRule.KeyPath(nextPath)) }
-        if let cursor = cursor.flatMap({ try? Assignment($0) }) {
+        if let cursor {
             let last = "@last."
             return cursor.path.hasPrefix(last)
                 ? .lastRecord(parameter: cursor.name, PageRule.KeyPath(String(cursor.path.dropFirst(last.count))))
@@ -371,13 +368,7 @@ struct LoadRecordOptions: ParsableArguments {
 
     @OptionGroup var format: RecordFormatOptions
 
-    @Option(
-        help: ArgumentHelp(
-            """
-            Write each record that is rejected, or that makes a job fail, to this new file: a line of JSON with the \
-            record, code, message, page and line.
-            """, valueName: "file"), completion: .file())
-    var rejects: String?
+    @OptionGroup var rejects: RejectsOption
 
     mutating func validate() throws {
         if !sync, selection.format != nil || maxDelete != nil {

@@ -30,6 +30,13 @@ struct LoadRun {
     /// The entity of jobs without records.
     private let entity: String
     private var stream: JobStream
+    /// Pages that were read before, and the version of the first one that the store has.
+    private var given: [PageRequest: Page] = [:]
+    private var version: PageVersion?
+    /// Every page must be the one of the sync before.
+    private var isCheck = false
+    /// Pages of known versions are not sent again.
+    private var usesVersions = false
     private var visited: Set<PageRequest> = []
     private var pages = 0
     private var unchanged = 0
@@ -93,8 +100,9 @@ struct LoadRun {
     mutating func run(
         _ lists: [PageRequest], _ given: [PageRequest: Page], unless version: PageVersion?
     ) async throws {
+        (self.given, self.version) = (given, version)
         do {
-            try await loadAll(lists, given, unless: version)
+            try await loadAll(lists)
         } catch is JobStream.Stopped {
         } catch let error as PageError {
             tally.fail(error.description)
@@ -118,33 +126,25 @@ struct LoadRun {
     /// Not every page is the one of the sync before, or the list has become shorter.
     private struct BeginAgain: Error {}
 
-    private mutating func loadAll(
-        _ lists: [PageRequest], _ given: [PageRequest: Page], unless version: PageVersion?
-    ) async throws {
+    private mutating func loadAll(_ lists: [PageRequest]) async throws {
         do {
             // A sync names the objects of all pages, unless every page is the one of the sync before.
-            let isCheck = command.records.sync && given[lists[0]]?.hasChanged == false
-            try await loadLists(
-                lists, given, unless: version, isCheck: isCheck,
-                usesVersions: isCheck || !command.records.sync && command.usesVersions)
+            isCheck = command.records.sync && given[lists[0]]?.hasChanged == false
+            usesVersions = isCheck || !command.records.sync && command.usesVersions
+            try await loadLists(lists)
         } catch is BeginAgain {
             (visited, pages, unchanged, total, doubts) = ([], 0, 0, 0, [])
-            try await loadLists(lists, [:], unless: nil, isCheck: false, usesVersions: false)
+            (given, version, isCheck, usesVersions) = ([:], nil, false, false)
+            try await loadLists(lists)
         }
     }
 
-    /// - Parameter isCheck: every page must be the one of the sync before.
-    private mutating func loadLists(
-        _ lists: [PageRequest], _ given: [PageRequest: Page], unless version: PageVersion?, isCheck: Bool,
-        usesVersions: Bool
-    ) async throws {
-        var given = given
+    private mutating func loadLists(_ lists: [PageRequest]) async throws {
         for (list, first) in zip(command.lists, lists) {
             let rejected = tally.current.summary.rejectedCount
             let doubtCount = doubts.count
             chain = Chain(newest: command.requests.since.map { NewestValue(of: $0.path) })
-            let isWhole = try await loadList(
-                first, &given, unless: version, isCheck: isCheck, usesVersions: usesVersions)
+            let isWhole = try await loadList(first)
             if isWhole, doubts.count == doubtCount, tally.current.summary.rejectedCount == rejected,
                 let newest = chain.newest?.json, let bookmarks
             {
@@ -162,10 +162,7 @@ struct LoadRun {
     }
 
     /// - Returns: false when --max-pages ended it.
-    private mutating func loadList(
-        _ first: PageRequest, _ given: inout [PageRequest: Page], unless version: PageVersion?, isCheck: Bool,
-        usesVersions: Bool
-    ) async throws -> Bool {
+    private mutating func loadList(_ first: PageRequest) async throws -> Bool {
         var next: Link? = Link(PageRule.Next(first))
         while let link = next {
             let request = link.next.request

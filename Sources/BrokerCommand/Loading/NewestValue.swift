@@ -19,7 +19,7 @@ struct NewestValue {
     init(of path: String) { self.path = path.split(separator: ".").map(String.init) }
 
     mutating func add(_ record: JSONValue) throws(CommandFailure) {
-        guard let value = path.reduce(Optional(record), { $0?[$1] }), !value.isNull else { return }
+        guard let value = record.at(path), !value.isNull else { return }
         guard let new = Self.order(of: value) else {
             throw failure("\(value.quotedBriefly) is neither a number nor a date of ISO 8601")
         }

@@ -49,6 +49,10 @@ struct RecordSource: Sendable {
         return (found.attributes.values.map(\.key) + found.relationships.values.map(\.key)).flatMap { $0?.paths ?? [] }
     }
 
+    var stream: RecordStream {
+        RecordStream(path: path, reading, maximumBytes: maximumBytes, patience: patience)
+    }
+
     /// Hands each record to `take`.
     ///
     /// - Throws: an `InputFault`, once all records before it were handed over; or what `take` throws.
@@ -62,7 +66,7 @@ struct RecordSource: Sendable {
     ///
     /// - Throws: an `InputFault`, once all records before it were handed over; or what `take` throws.
     func forEachBatch(_ take: (RecordStream.Batch) async throws -> Void) async throws {
-        let stream = RecordStream(path: path, reading, maximumBytes: maximumBytes, patience: patience)
+        let stream = stream
         while let batch = try await stream.next() {
             for note in batch.notes { InputNotes.report("\(name): \(note)") }
             try await take(batch)

@@ -355,13 +355,7 @@ struct SyncCommand: AsyncParsableCommand {
     @Option(help: .value("size", "The maximum bytes of records in a job; a larger record is a job of its own."))
     var batchBytes = ByteSize(12 << 20)
 
-    @Option(
-        help: ArgumentHelp(
-            """
-            Write each record that is rejected, or that makes a job fail, to this new file: a line of JSON with the \
-            record, code, message, file and line.
-            """, valueName: "file"), completion: .file())
-    var rejects: String?
+    @OptionGroup var rejects: RejectsOption
 
     @OptionGroup var strictness: StrictOptions
 
@@ -373,14 +367,11 @@ struct SyncCommand: AsyncParsableCommand {
 
     fileprivate var policy: Job.OnInvalid { strictness.policy(options.onInvalid) }
 
-    /// A model of the records may be inferred.
-    private var mayInfer: Bool { options.connection.isLocal && options.connection.model.isEmpty }
-
     mutating func validate() throws {
         try checkRange("--batch-bytes", batchBytes, in: 1...ByteSize(1 << 30))
         let first = input.files.first.flatMap { access($0, F_OK) == 0 ? nil : $0 }
         if try options.takeEntity(first) { input.files.removeFirst() }
-        try inference.check(mayInfer: mayInfer)
+        try inference.check(mayInfer: options.connection.mayInfer)
         if let id = options.id, !(1...110).contains(id.utf8.count) {
             throw ValidationError("--id must have 1 to 110 bytes, so that the jobs' numbers fit after it.")
         }
@@ -389,7 +380,7 @@ struct SyncCommand: AsyncParsableCommand {
     func run() async throws {
         let inferred = try await inferred()
         let sources = input.sources(root: input.format.root ?? inferred?.root)
-        let rejects = try rejects.map { try RejectsFile($0, appends: false) }
+        let rejects = try rejects.file()
         let tally = options.tally(readsStandardInput: input.readsStandardInput, rejects)
         let state = try await options.connection.connected(
             "broker sync", makesStore: true, isDryRun: options.dryRun, inferred: inferred,
@@ -399,22 +390,19 @@ struct SyncCommand: AsyncParsableCommand {
             var run = SyncRun(self, broker, tally)
             return try await run.run(sources.map { $0.readingTables.withKeys(keys) })
         }
-        if inferred != nil, !options.dryRun, state.summary.warnings.count(of: .extraKey) > 0 {
-            let readsTexts = sources.contains(where: \.format.readsTexts)
-            await InferredModel.promote(options.connection, evolves: evolves, readsTexts: readsTexts)
+        if inferred != nil, !options.dryRun {
+            await InferredModel.promote(after: state.summary, of: sources, options.connection, evolves: evolves)
         }
         try options.end(state, countsRecords: true, rejects)
     }
 
     private func inferred() async throws -> InferredModel? {
-        guard mayInfer, let store = options.connection.store, let entity = options.entity else { return nil }
-        let model = try options.connection.storedModel()
         // An input without records has no model to infer, and deletes.
-        if empty, model != nil { return nil }
+        if empty, options.connection.mayInfer, try options.connection.storedModel() != nil { return nil }
         let inferred = try await InferredModel(
-            of: input.sources, entity: entity, store: store, model: model, inference, evolves: evolves,
+            of: input.sources, entity: options.entity, options.connection, inference, evolves: evolves,
             mayReject: policy == .skip)
-        guard inferred.mapping == nil else {
+        guard inferred?.mapping == nil else {
             throw CommandFailure(
                 "The records are found by a mapping (their keys are values), and a sync reads none; use submit.")
         }
@@ -443,7 +431,7 @@ private struct SyncRun {
         asks =
             actions.contains(.delete) && !command.options.dryRun && command.deletions.mayAsk()
             && !command.input.readsStandardInput
-        gathered = GatheredRecords(keepsTexts: command.rejects != nil)
+        gathered = GatheredRecords(keepsTexts: command.rejects.path != nil)
     }
 
     mutating func run(_ sources: [RecordSource]) async throws -> JobTally.State {

@@ -86,7 +86,7 @@ struct ReadingOptions: ParsableArguments {
 
     /// A model of the records may be inferred.
     func mayInfer(_ connection: ConnectionOptions) -> Bool {
-        connection.isLocal && connection.model.isEmpty && entity != nil
+        connection.mayInfer && entity != nil
     }
 
     func checkInference(_ connection: ConnectionOptions) throws {

@@ -1,3 +1,4 @@
+import ArgumentParser
 import Broker
 import BrokerCommandLine
 import BrokerInput
@@ -5,6 +6,23 @@ import BrokerJSON
 import Foundation
 import Glibc
 import Synchronization
+
+struct RejectsOption: ParsableArguments {
+    @Option(
+        name: .customLong("rejects"),
+        help: ArgumentHelp(
+            """
+            Write each record that is rejected, or that makes a job fail (of `submit`: each one of that job), to this new \
+            file: a line of JSON with the record, its file or page and line, and code and message if it is at fault. \
+            Corrected, it is submitted with --root record.
+            """, valueName: "file"), completion: .file())
+    var path: String?
+
+    /// - Parameter appends: a resumed submission adds to the file of the earlier one.
+    func file(appends: Bool = false) throws -> RejectsFile? {
+        try path.map { try RejectsFile($0, appends: appends) }
+    }
+}
 
 /// The file of `--rejects`: a line of JSON for each record that was rejected, or that was in a job that failed.
 ///

@@ -263,8 +263,6 @@ struct SubmittedInput: Sendable {
     var isExcluded = false
     var fault: InputFault?
 
-    init(name: String) { self.name = name }
-
     /// Records that were read, and neither skipped nor committed.
     private var open: IndexSet {
         IndexSet(integersIn: 0...recordsRead).subtracting(committed.union(IndexSet(integersIn: 0...recordsSkipped)))

@@ -74,13 +74,7 @@ struct SubmitCommand: AsyncParsableCommand {
             """)
     var check = false
 
-    @Option(
-        help: ArgumentHelp(
-            """
-            Write each record that is rejected, or that is in a job that fails, to this new file: a line of JSON with the \
-            record, file and line, and code and message if it is at fault. Corrected, it is submitted with --root record.
-            """, valueName: "file"), completion: .file())
-    var rejects: String?
+    @OptionGroup var rejects: RejectsOption
 
     @Flag(
         help: """
@@ -132,16 +126,14 @@ struct SubmitCommand: AsyncParsableCommand {
 
     mutating func run() async throws {
         var sources = sources(root: input.format.root)
-        var inferred: InferredModel?
-        if reading.mayInfer(connection), let store = connection.store, let entity = reading.entity {
-            let samples = try await InferredModel(
-                of: sources, entity: entity, store: store, model: try connection.storedModel(), reading.inference,
-                evolves: reading.evolves, mayReject: policy == .skip)
-            inferred = samples
-            inferredMapping = samples.mapping
-            sources = self.sources(root: input.format.root ?? samples.root)
+        let inferred = try await InferredModel(
+            of: sources, entity: reading.entity, connection, reading.inference, evolves: reading.evolves,
+            mayReject: policy == .skip)
+        if let inferred {
+            inferredMapping = inferred.mapping
+            sources = self.sources(root: input.format.root ?? inferred.root)
         }
-        let rejects = try rejects.map { try RejectsFile($0, appends: resume) }
+        let rejects = try rejects.file(appends: resume)
         let sizes = sources.compactMap(\.byteCount)
         let tally = JobTally(
             inputs: sources.map(\.name),
@@ -169,9 +161,8 @@ struct SubmitCommand: AsyncParsableCommand {
         let report = SubmissionReport(state: state, command: self)
         try report.say()
         if let inferred, inferred.isFirst { inferred.guessed?.report(replaced: state.summary.changes) }
-        if inferred != nil, !isDryRun, state.summary.warnings.count(of: .extraKey) > 0 {
-            let readsTexts = sources.contains(where: \.format.readsTexts)
-            await InferredModel.promote(connection, evolves: reading.evolves, readsTexts: readsTexts)
+        if inferred != nil, !isDryRun {
+            await InferredModel.promote(after: state.summary, of: sources, connection, evolves: reading.evolves)
         }
         if let rejects, !rejects.finish() { throw CommandFailure(.failed) }
         if report.status != .success { throw CommandFailure(report.status) }
@@ -204,9 +195,6 @@ struct SubmitCommand: AsyncParsableCommand {
 /// The records of a submission: they are gathered into jobs, of which a window is in flight.
 private struct SubmitRun {
     private let command: SubmitCommand
-    private let batchRecords: Int
-    private let batchBytes: Int
-    private let job: @Sendable (RawJSON) -> Job
     /// Nil unless the submission is resumed.
     private let resumed: ResumedJobs?
     private var stream: JobStream
@@ -225,13 +213,11 @@ private struct SubmitRun {
 
     init(_ command: SubmitCommand, _ broker: RemoteBroker, _ tally: JobTally) {
         self.command = command
-        (batchRecords, batchBytes) = (command.batchRecords, command.batchBytes.bytes)
-        job = command.job
         resumed = command.resume ? ResumedJobs(options: command.jobOptions) : nil
         stream = JobStream(broker, tally, maximumInFlight: command.maxInFlight)
         toSkip = command.skip
         toTake = command.take
-        gathered = GatheredRecords(keepsTexts: command.rejects != nil || command.check)
+        gathered = GatheredRecords(keepsTexts: command.rejects.path != nil || command.check)
     }
 
     /// Sends everything, source after source, and waits for what was sent. A source that ends in a fault is sent up to
@@ -253,7 +239,9 @@ private struct SubmitRun {
                 try await source.forEachBatch { batch in
                     for reject in batch.rejects { stream.tally.unreadable(reject, of: input) }
                     for record in batch.records {
-                        if gathered.isFull(before: record, records: batchRecords, bytes: batchBytes) {
+                        if gathered.isFull(
+                            before: record, records: command.batchRecords, bytes: command.batchBytes.bytes)
+                        {
                             try await send(source, input)
                         }
                         try take(record, of: source)
@@ -305,7 +293,7 @@ private struct SubmitRun {
         noteRead(input)
         if gathered.count > 0 {
             let (json, records) = gathered.take()
-            var job = job(json)
+            var job = command.job(json)
             var earlier: Completion?
             if let resumed {
                 let id = resumed.id(of: json.bytes, from: source.path, at: records.range.lowerBound)
@@ -315,7 +303,7 @@ private struct SubmitRun {
                 job.id = command.id.map { JobID("\($0)-\(stream.jobCount + 1)") }
             }
             let further =
-                command.check ? FurtherFaults(broker: stream.broker, records: records, job: self.job) : nil
+                command.check ? FurtherFaults(broker: stream.broker, records: records, job: command.job) : nil
             try await stream.send(job, records, earlier: earlier) {
                 records.record(at: $0) ?? records.place
             } answer: { sent in
@@ -458,13 +446,8 @@ struct ResumedJobs: Sendable {
 
     /// The line about rows that a later run may insert again; nil for none.
     static func warning(_ entity: String, of model: ModelDescription) -> String? {
-        guard model.entities[entity] != nil else { return nil }
-        var name: String? = entity
-        // A subentity has the identity of its parent.
-        while let found = name.flatMap({ model.entities[$0] }) {
-            if !found.identity.isEmpty, found.isIdentityOptional != true { return nil }
-            name = found.parent
-        }
+        let isIdentified = model.first(of: entity) { $0.identity.isEmpty || $0.isIdentityOptional == true ? nil : true }
+        guard model.entities[entity] != nil, isIdentified == nil else { return nil }
         return
             "objects of \(entity) may have no identity: when the input or an option has changed, --resume inserts the "
             + "records of each changed job again; correct records in the file of --rejects instead, and submit that"
