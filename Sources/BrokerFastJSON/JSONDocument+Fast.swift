@@ -63,7 +63,8 @@ extension JSONDocument {
                 allowance == nil ? nil : take, asked, &tape, &fault)
         }
         guard status == BROKER_JSON_OK else {
-            return .failure(JSONError(TapeFault(status, at: fault), in: text, maximumDepth: maximumDepth))
+            let lexical = status == BROKER_JSON_UNCLOSED_STRING ? LexicalFaults.first(in: text.bytes) : nil
+            return .failure(JSONError(lexical ?? TapeFault(status, at: fault), in: text, maximumDepth: maximumDepth))
         }
         return .success(tape)
     }

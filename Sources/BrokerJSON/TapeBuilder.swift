@@ -375,9 +375,9 @@ enum Unescaping {
 }
 
 /// Finds what is wrong with a text's characters and strings, whatever its grammar is.
-enum LexicalFaults {
+package enum LexicalFaults {
     /// Returns the first one; nil when there is none.
-    static func first(in text: UnsafeRawBufferPointer) -> TapeFault? {
+    package static func first(in text: UnsafeRawBufferPointer) -> TapeFault? {
         guard let start = text.baseAddress?.assumingMemoryBound(to: UInt8.self) else { return nil }
         let end = start + text.count
         var next = start

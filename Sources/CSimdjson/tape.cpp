@@ -52,59 +52,10 @@ bool is_digit(uint8_t c) { return c >= '0' && c <= '9'; }
 /// Whether the byte may follow a number or a literal.
 [[gnu::always_inline]] inline bool ends_scalar(uint8_t c) { return is_space(c) || c == ',' || c == ']' || c == '}' || c == ':'; }
 
-/// Length of the well-formed UTF-8 sequence at `p` (Unicode 15, table 3-7), 0 if there is none.
-size_t utf8_sequence(const uint8_t *p, const uint8_t *end) {
-    auto trail = [&](size_t i, uint8_t low = 0x80, uint8_t high = 0xBF) { return p + i < end && p[i] >= low && p[i] <= high; };
-    const uint8_t c = *p;
-    if (c < 0x80) return 1;
-    if (c >= 0xC2 && c <= 0xDF) return trail(1) ? 2 : 0;
-    if (c >= 0xE0 && c <= 0xEF) {
-        const uint8_t low = c == 0xE0 ? 0xA0 : 0x80, high = c == 0xED ? 0x9F : 0xBF;
-        return trail(1, low, high) && trail(2) ? 3 : 0;
-    }
-    if (c >= 0xF0 && c <= 0xF4) {
-        const uint8_t low = c == 0xF0 ? 0x90 : 0x80, high = c == 0xF4 ? 0x8F : 0xBF;
-        return trail(1, low, high) && trail(2) && trail(3) ? 4 : 0;
-    }
-    return 0;
-}
-
-/// The slow path: simdjson says that something lexical is wrong, but not where. One plain pass finds the first fault.
-broker_json_status locate_lexical_fault(const uint8_t *text, size_t length, size_t *fault) {
-    const uint8_t *p = text, *end = text + length, *opened = nullptr;
-    while (p < end) {
-        const size_t size = utf8_sequence(p, end);
-        if (size == 0) { *fault = size_t(p - text); return BROKER_JSON_NOT_UTF8; }
-        if (opened == nullptr) {
-            if (*p == '"') opened = p;
-        } else if (*p == '"') {
-            opened = nullptr;
-        } else if (*p == '\\' && p + 1 < end) {
-            p += 1;
-            const size_t escaped = utf8_sequence(p, end);
-            if (escaped == 0) { *fault = size_t(p - text); return BROKER_JSON_NOT_UTF8; }
-            if (*p < 0x20) { *fault = size_t(p - text); return BROKER_JSON_CONTROL_CHARACTER; }
-            p += escaped;
-            continue;
-        } else if (*p < 0x20) {
-            *fault = size_t(p - text);
-            return BROKER_JSON_CONTROL_CHARACTER;
-        }
-        p += size;
-    }
-    *fault = opened ? size_t(opened - text) : length;
-    return BROKER_JSON_UNCLOSED_STRING;
-}
-
 int hex_value(const uint8_t *p) {
-    int value = 0;
-    for (int i = 0; i < 4; i++) {
-        const uint8_t c = p[i];
-        const int digit = is_digit(c) ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
-        if (digit < 0) return -1;
-        value = value << 4 | digit;
-    }
-    return value;
+    const char *digits = reinterpret_cast<const char *>(p);
+    unsigned value = 0;
+    return std::from_chars(digits, digits + 4, value, 16).ptr == digits + 4 ? int(value) : -1;
 }
 
 /// The first escape in a string's content that RFC 8259 does not know, or a surrogate without its partner.
@@ -429,7 +380,7 @@ broker_json_status broker_json_parse(const uint8_t *text, size_t length, uint32_
     }
     case simdjson::EMPTY: *fault_offset = length; status = BROKER_JSON_EMPTY; break;
     case simdjson::MEMALLOC: case simdjson::CAPACITY: status = BROKER_JSON_OUT_OF_MEMORY; break;
-    default: status = locate_lexical_fault(text, length, fault_offset); break;
+    default: *fault_offset = length; status = BROKER_JSON_UNCLOSED_STRING; break;
     }
     if (!is_long) kept_indexer = std::move(indexer);
     if (status != BROKER_JSON_OK) {

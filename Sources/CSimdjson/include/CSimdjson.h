@@ -24,6 +24,7 @@ typedef bool (*broker_json_take)(void *context, ptrdiff_t bytes);
 
 /// Parses strictly by RFC 8259. `text` must have BROKER_JSON_PADDING readable bytes after its end.
 /// On success the caller owns `*tape` and frees it; on failure `*tape` is empty and `*fault_offset` is the byte at fault.
+/// BROKER_JSON_UNCLOSED_STRING means any fault of the characters and strings, wherever it is: simdjson does not say.
 /// `take` may be null; what it granted is given back before the end, except the tape's `count` elements and `unescaped_capacity`.
 broker_json_status broker_json_parse(const uint8_t *text, size_t length, uint32_t maximum_depth,
                                      broker_json_take take, void *take_context,
