@@ -121,37 +121,28 @@ private struct ModelMerge {
     var notes: [ModelNote]
     var faults: [ModelFault]
 
-    private enum Level {
-        case model, entities, entity, attributes, attribute, relationships, relationship, mappings
-        /// The fields of mappings, routes and the like, which follow the general rule.
-        case other
+    /// The keys from the root.
+    private struct Path {
+        var keys: [String] = []
 
-        func level(of key: String) -> Level {
-            switch (self, key) {
-            case (.model, "entities"): .entities
-            case (.model, "mappings"): .mappings
-            case (.entities, _): .entity
-            case (.entity, "attributes"): .attributes
-            case (.entity, "relationships"): .relationships
-            case (.attributes, _): .attribute
-            case (.relationships, _): .relationship
-            default: .other
-            }
-        }
+        var pointer: String { keys.map { "/" + $0.asPointerToken }.joined() }
+        private var isOfEntities: Bool { keys.first == "entities" }
+        var isEntity: Bool { isOfEntities && keys.count == 2 }
+        var isAttribute: Bool { isOfEntities && keys.count == 4 && keys[2] == "attributes" }
+        /// An entity, an attribute or a relationship.
+        var isNamed: Bool { isEntity || isAttribute || isOfEntities && keys.count == 4 && keys[2] == "relationships" }
 
         /// The kind of the members, where the model's author chose their names; removing a member that does not exist
         /// is a mistake.
         var namedMember: String? {
-            switch self {
-            case .entities: "entity"
-            case .attributes: "attribute"
-            case .relationships: "relationship"
-            case .mappings: "mapping"
+            switch (keys.count, keys.last) {
+            case (1, "entities"): "entity"
+            case (1, "mappings"): "mapping"
+            case (3, "attributes") where isOfEntities: "attribute"
+            case (3, "relationships") where isOfEntities: "relationship"
             default: nil
             }
         }
-
-        var isNamed: Bool { self == .entity || self == .attribute || self == .relationship }
     }
 
     mutating func root(_ earlier: ModelValue, with later: ModelValue) -> ModelValue {
@@ -160,16 +151,21 @@ private struct ModelMerge {
             faults.append(ModelFault(message, at: ModelPlace(pointer: "", at: later.place)))
             return earlier
         }
-        return merge(earlier, with: later, .model, "")
+        return merge(earlier, with: later, Path())
     }
 
-    private mutating func merge(
-        _ earlier: ModelValue, with later: ModelValue, _ level: Level, _ pointer: String
-    ) -> ModelValue {
+    private mutating func merge(_ earlier: ModelValue, with later: ModelValue, _ path: Path) -> ModelValue {
         var earlier = earlier
-        if level == .attribute {
-            if earlier.kind == .object, later.kind == .string { return replacingType(of: earlier, by: later) }
-            if earlier.kind == .string, later.kind == .object { earlier = asObject(earlier) }
+        if path.isAttribute {
+            // A plain type name that replaces an object changes the type alone.
+            if earlier.kind == .object, later.kind == .string {
+                earlier.set(["type"], later)
+                return earlier
+            }
+            if earlier.kind == .string, later.kind == .object {
+                let type = ModelValue.Member("type", at: earlier.place, earlier)
+                earlier = ModelValue(.object([type]), at: earlier.place)
+            }
         }
         guard earlier.kind == .object, later.kind == .object else { return later }
         var members = earlier.members
@@ -177,50 +173,50 @@ private struct ModelMerge {
         var lines: [ExactText: Int] = [:]
         var removed: Set<Int> = []
         for member in later.members {
-            let pointer = "\(pointer)/\(member.key.asPointerToken)"
+            let pointer = Path(keys: path.keys + [member.key]).pointer
             if let line = lines.updateValue(member.keyPlace.line, forKey: ExactText(member.key)) {
                 report(
                     "\"\(member.key)\" occurs twice here, first on line \(line); keep one of them", member, pointer)
                 continue
             }
             guard let index = indices[member.key] else {
-                if let kind = level.namedMember, member.value.isNull {
+                if let kind = path.namedMember, member.value.isNull {
                     let question = NearMiss.question(member.key, among: earlier.members.map(\.key))
                     report("there is no \(kind) \"\(member.key)\" to remove" + question, member, pointer)
-                } else if !isTakingAway(member, level) {
+                } else if !isTakingAway(member, path) {
                     members.append(member)
                 }
                 continue
             }
-            if isTakingAway(member, level) {
+            if isTakingAway(member, path) {
                 removed.insert(index)
                 notes.removeAll { $0.place.pointer == pointer || $0.place.pointer.hasPrefix(pointer + "/") }
             } else {
-                members[index].value = value(members[index], with: member, level, pointer)
+                members[index].value = value(members[index], with: member, path)
             }
         }
         var merged = earlier
         merged.content = .object(members.enumerated().filter { !removed.contains($0.offset) }.map(\.element))
-        if level.isNamed { noteOverride(later, pointer) }
-        return level == .entity ? withoutDefaults(ofIdentityIn: merged, overriddenBy: later, pointer) : merged
+        if path.isNamed { noteOverride(later, path.pointer) }
+        return path.isEntity ? withoutDefaults(ofIdentityIn: merged, overriddenBy: later, path.pointer) : merged
     }
 
     private mutating func value(
-        _ earlier: ModelValue.Member, with later: ModelValue.Member, _ level: Level, _ pointer: String
+        _ earlier: ModelValue.Member, with later: ModelValue.Member, _ path: Path
     ) -> ModelValue {
-        if level == .model, later.key == "routes", earlier.value.kind == .array, later.value.kind == .array {
+        if path.keys.isEmpty, later.key == "routes", earlier.value.kind == .array, later.value.kind == .array {
             // The first match counts, so added elements precede the existing ones.
             return ModelValue(.array(later.value.elements + earlier.value.elements), at: later.value.place)
         }
         // One value each, of any contents.
-        let isWhole = ["select", "default", "enum"].contains(later.key) && level.namedMember == nil
+        let isWhole = ["select", "default", "enum"].contains(later.key) && path.namedMember == nil
         return isWhole
-            ? later.value : merge(earlier.value, with: later.value, level.level(of: later.key), pointer)
+            ? later.value : merge(earlier.value, with: later.value, Path(keys: path.keys + [later.key]))
     }
 
-    private func isTakingAway(_ member: ModelValue.Member, _ level: Level) -> Bool {
+    private func isTakingAway(_ member: ModelValue.Member, _ path: Path) -> Bool {
         if member.value.isNull { return true }
-        return level == .entity && member.key == "identity" && member.value.kind == .array
+        return path.isEntity && member.key == "identity" && member.value.kind == .array
             && member.value.elements.isEmpty
     }
 }
@@ -228,49 +224,24 @@ private struct ModelMerge {
 // MARK: - Attributes
 
 extension ModelMerge {
-    /// A plain type name that replaces an object changes the type alone.
-    private func replacingType(of attribute: ModelValue, by type: ModelValue) -> ModelValue {
-        var members = attribute.members
-        if let index = members.firstIndex(where: { $0.key == "type" }) {
-            members[index].value = type
-        } else {
-            members.insert(ModelValue.Member("type", at: type.place, type), at: 0)
-        }
-        var attribute = attribute
-        attribute.content = .object(members)
-        return attribute
-    }
-
-    private func asObject(_ type: ModelValue) -> ModelValue {
-        ModelValue(.object([ModelValue.Member("type", at: type.place, type)]), at: type.place)
-    }
-
     /// An attribute that an override makes the identity loses its earlier default: all records without one would be one
     /// object. A default in the override itself stays, and the reader reports it.
     private mutating func withoutDefaults(
         ofIdentityIn entity: ModelValue, overriddenBy later: ModelValue, _ pointer: String
     ) -> ModelValue {
-        guard let identity = later["identity"],
-            let place = entity.members.firstIndex(where: { $0.key == "attributes" })
-        else { return entity }
-        let names = identity.oneOrMoreStrings
-        var members = entity.members
-        var attributes = members[place].value.members
-        for (index, attribute) in attributes.enumerated() where names.contains(where: attribute.key.hasSameBytes) {
+        guard let names = later["identity"]?.oneOrMoreStrings else { return entity }
+        var entity = entity
+        for attribute in entity["attributes"]?.members ?? [] where names.contains(where: attribute.key.hasSameBytes) {
             guard attribute.value["default"] != nil, later["attributes"]?[attribute.key]?["default"] == nil else {
                 continue
             }
-            attributes[index].value.content = .object(
-                attribute.value.members.filter { $0.key != "default" && $0.key != "defaultWhenMissing" })
+            for field in ["default", "defaultWhenMissing"] { entity.set(["attributes", attribute.key, field], nil) }
             let pointer = "\(pointer)/attributes/\(attribute.key.asPointerToken)"
             notes.append(
                 ModelNote(
                     .passedOver, "the default: all records without an identity would be one object",
                     at: ModelPlace(pointer: pointer, at: attribute.value.place)))
         }
-        members[place].value.content = .object(attributes)
-        var entity = entity
-        entity.content = .object(members)
         return entity
     }
 }

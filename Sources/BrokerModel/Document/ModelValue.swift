@@ -100,20 +100,22 @@ extension ModelValue {
 
     /// Gives a member a value, or removes it; objects on the way are made.
     package mutating func set(_ path: [String], _ value: ModelValue?) {
-        guard let key = path.first else { return }
+        guard let key = path.first, value != nil || self.value(at: path) != nil else { return }
+        // Each array has one owner, so that it is changed in place.
         var members = members
+        content = .null
         let index = members.firstIndex { $0.key.hasSameBytes(as: key) }
         var changed = value
         if path.count > 1 {
-            guard index != nil || value != nil else { return }
-            changed = index.map { members[$0].value } ?? ModelValue(.object([]), at: .unknown)
+            let empty = ModelValue(.object([]), at: .unknown)
+            changed = index.map { exchange(&members[$0].value, with: empty) } ?? empty
             changed?.set(Array(path.dropFirst()), value)
         }
         switch (index, changed) {
         case (let index?, let changed?): members[index].value = changed
         case (let index?, nil): members.remove(at: index)
         case (nil, let changed?): members.append(Member(key, at: .unknown, changed))
-        case (nil, nil): return
+        case (nil, nil): break
         }
         content = .object(members)
     }
@@ -126,8 +128,7 @@ extension ModelValue {
         place = lines.place(at: value.offset, source: source)
         switch value.kind {
         case .null: content = .null
-        case .false: content = .bool(false)
-        case .true: content = .bool(true)
+        case .false, .true: content = .bool(value.kind == .true)
         case .number: content = .number(String(decoding: value.bytes, as: UTF8.self))
         case .string: content = .string(String(decoding: value.bytes, as: UTF8.self))
         case .array:

@@ -16,24 +16,20 @@ package enum KeyPathForm {
     package static func value(
         _ paths: [[String]], isShort: Bool = true, at place: SourcePlace = .unknown
     ) -> ModelValue {
-        func text(_ text: String) -> ModelValue { ModelValue(.string(text), at: place) }
-        func array(_ values: [ModelValue]) -> ModelValue { ModelValue(.array(values), at: place) }
-        func keys(_ path: [String]) -> ModelValue { array(path.map(text)) }
-        guard paths.count == 1 else { return array(paths.map { path in dotted(path).map(text) ?? keys(path) }) }
+        guard paths.count == 1 else { return list(paths, at: place) }
         // The only text of an array is a path where it begins with `@parent` or `@record`.
         let isPath = paths[0].count == 1 && HolderValue.isHolderPath(paths[0][0].split(separator: ".").map(String.init))
-        if paths[0].count == 1, !isPath, isShort || dotted(paths[0]) != nil { return keys(paths[0]) }
-        return dotted(paths[0]).map(text) ?? array([keys(paths[0])])
+        let dotted = dotted(paths[0])
+        if paths[0].count == 1, !isPath, isShort || dotted != nil { return ModelValue(paths[0], at: place) }
+        return dotted.map { ModelValue(.string($0), at: place) } ?? list(paths, at: place)
     }
 
     /// A list of paths, in which a text is always a path with dots.
     package static func list(_ paths: [[String]], at place: SourcePlace = .unknown) -> ModelValue {
-        ModelValue(
-            .array(
-                paths.map { path in
-                    dotted(path).map { ModelValue(.string($0), at: place) }
-                        ?? ModelValue(.array(path.map { ModelValue(.string($0), at: place) }), at: place)
-                }), at: place)
+        let values = paths.map { path in
+            dotted(path).map { ModelValue(.string($0), at: place) } ?? ModelValue(path, at: place)
+        }
+        return ModelValue(.array(values), at: place)
     }
 
     static func write(_ paths: [[String]], to writer: inout JSONWriter) {

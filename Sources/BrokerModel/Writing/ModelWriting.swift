@@ -8,7 +8,7 @@ extension Model {
             // Every key path is written, so no key style applies.
             writer.member("keyStyle", KeyStyle.exact.rawValue)
             writer.member("description", description)
-            if evolves { writer.member("evolve", ["columns"]) }
+            if evolves { writer.strings("evolve", ["columns"]) }
             if !hasReadableViews { writer.member("readableViews", false) }
             writer.object("entities") { writer in
                 for entity in entities { write(entity, to: &writer) }
@@ -32,7 +32,7 @@ extension Model {
             }
             writer.member("renamedFrom", entity.renamedFrom)
             if !entity.identity.isEmpty, parent?.identity.isEmpty ?? true {
-                writer.member("identity", names(entity.identity))
+                writer.strings("identity", names(entity.identity))
                 writer.flag("identityOptional", entity.isIdentityOptional)
                 writer.flag("identityGuessed", entity.isIdentityGuessed)
             }
@@ -108,9 +108,9 @@ extension Attribute {
             writer.key("key")
             KeyPathForm.write(keyPaths, to: &writer)
             writer.member("optional", isOptional)
-            if let defaultValue { writer.member("default", defaultValue) }
+            writer.member("default", raw: defaultValue?.text.utf8)
             writer.flag("defaultWhenMissing", usesDefaultWhenMissing)
-            if !dateFormats.isEmpty { writer.member("formats", dateFormats) }
+            if !dateFormats.isEmpty { writer.strings("formats", dateFormats) }
             writer.member("timeZone", timeZone)
             if type == .date { writer.member("storage", dateStorage.rawValue) }
             if precision != Self.defaultPrecision { writer.member("precision", precision) }
@@ -119,7 +119,7 @@ extension Attribute {
                 writer.member("scale", decimalScale)
             }
             constraints.writeMembers(to: &writer)
-            if !transforms.isEmpty { writer.member("transform", transforms.map(\.rawValue)) }
+            if !transforms.isEmpty { writer.strings("transform", transforms.map(\.rawValue)) }
             if onInvalid != .fail { writer.member("onInvalid", onInvalid.rawValue) }
             writer.member("renamedFrom", renamedFrom)
         }
@@ -128,8 +128,8 @@ extension Attribute {
 
 extension ValueConstraints {
     fileprivate func writeMembers(to writer: inout JSONWriter) {
-        if let minimum { writer.member("min", minimum) }
-        if let maximum { writer.member("max", maximum) }
+        writer.member("min", raw: minimum?.text.utf8)
+        writer.member("max", raw: maximum?.text.utf8)
         if let minimumLength { writer.member("minLength", minimumLength) }
         if let maximumLength { writer.member("maxLength", maximumLength) }
         writer.member("pattern", pattern)
@@ -141,15 +141,6 @@ extension JSONWriter {
     /// Writes nothing for false.
     fileprivate mutating func flag(_ key: String, _ isSet: Bool) {
         if isSet { member(key, true) }
-    }
-
-    fileprivate mutating func member(_ key: String, _ values: [String]) {
-        strings(key, values)
-    }
-
-    fileprivate mutating func member(_ key: String, _ value: JSONFragment) {
-        self.key(key)
-        raw(value.text.utf8)
     }
 
     /// Writes nothing for an empty list.

@@ -42,7 +42,7 @@ struct ModelComparison {
         self.wanted = wanted
         self.match = match
         self.removal = removal
-        retained = RetainedParts(in: stored, besides: inForce)
+        retained = RetainedParts(stored: stored, inForce: inForce)
         carried = CarriedValues(from: stored, to: wanted, match)
         for index in stored.entities.indices {
             let entity = stored.entities[index]
@@ -576,13 +576,8 @@ enum RemovedPart {
 
 /// The parts of a store that are not in force: retained from earlier models, unused.
 struct RetainedParts {
-    private let stored: Model
-    private let inForce: Model
-
-    init(in stored: Model, besides inForce: Model) {
-        self.stored = stored
-        self.inForce = inForce
-    }
+    let stored: Model
+    let inForce: Model
 
     func has(entity: Int) -> Bool { inForce.index(ofEntity: stored.entities[entity].name) == nil }
 

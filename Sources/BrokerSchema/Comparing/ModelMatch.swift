@@ -160,7 +160,7 @@ struct EffectiveModel {
             return
         }
         do throws(ModelError) {
-            let held = try ModelReader.read(JSONText(copying: retained.text()))
+            let held = try ModelReader.read(retained.document())
             let fault = Self.fault(of: held, for: wanted)
             // For a store that is refused, the plan is made for the wanted model.
             model = fault == nil ? held : wanted
@@ -205,7 +205,7 @@ private struct RetainedModel {
 
     init(_ wanted: Model, _ stored: Model, _ match: ModelMatch, besides inForce: Model, _ removal: RemovalPolicy) {
         (self.stored, self.wanted, before) = (stored, wanted, match)
-        let unused = RetainedParts(in: stored, besides: inForce)
+        let unused = RetainedParts(stored: stored, inForce: inForce)
         entities = stored.entities.indices.filter {
             before.entity(for: $0) == nil && unused.keeps(entity: $0, removal)
         }.sorted { stored.ancestors(of: $0).count < stored.ancestors(of: $1).count }
@@ -254,9 +254,9 @@ private struct RetainedModel {
     // MARK: - The document
 
     /// The wanted model's entities with the retained parts, then the retained entities.
-    func text() throws(ModelError) -> [UInt8] {
-        var root = try Self.document(of: wanted)
-        let former = try Self.document(of: stored)["entities"]?.members.map(\.value) ?? []
+    func document() throws(ModelError) -> ModelDocument {
+        let root = try Self.root(of: wanted)
+        let former = try Self.root(of: stored)["entities"]?.members.map(\.value) ?? []
         var members = root["entities"]?.members ?? []
         for index in members.indices {
             members[index].value = Self.cleared(members[index].value)
@@ -265,38 +265,33 @@ private struct RetainedModel {
                 let name = stored.entities[old].name(of: kind, place)
                 let owners = [old] + stored.ancestors(of: old)
                 guard let part = owners.lazy.compactMap({ former[$0][kind.key]?[name] }).first else { continue }
-                let list = members[index].value[kind.key]?.members ?? []
-                let own = ModelValue.Member(name, at: .unknown, linked(part, kind, place, of: old))
-                members[index].value[member: kind.key] = ModelValue(.object(list + [own]), at: .unknown)
+                members[index].value.set([kind.key, name], linked(part, kind, place, of: old))
             }
             retainLists(of: old, in: &members[index].value)
         }
         members += entities.map { ModelValue.Member(stored.entities[$0].name, at: .unknown, retained($0, former[$0])) }
-        root.content = .object(root.members.filter { $0.key == "keyStyle" })
-        root[member: "entities"] = ModelValue(.object(members), at: .unknown)
-        var writer = JSONWriter()
-        root.write(to: &writer)
-        return writer.bytes
+        var document = ModelDocument(root: ModelValue(.object([]), at: .unknown), sources: [""])
+        document.root.set(["keyStyle"], root["keyStyle"])
+        document.root.set(["entities"], ModelValue(.object(members), at: .unknown))
+        return document
     }
 
-    private static func document(of model: Model) throws(ModelError) -> ModelValue {
+    private static func root(of model: Model) throws(ModelError) -> ModelValue {
         try ModelDocument(parsing: JSONText(copying: Array(model.text.utf8))).root
     }
 
     /// A retained part may have a name that another part had before, and mappings are not retained.
     private static func cleared(_ entity: ModelValue) -> ModelValue {
         var entity = entity
-        entity[member: "renamedFrom"] = nil
+        entity.set(["renamedFrom"], nil)
         for kind in PartKind.allCases {
-            guard var parts = entity[kind.key]?.members else { continue }
-            for index in parts.indices {
+            for part in entity[kind.key]?.members ?? [] {
                 // A path is no part's name.
-                if parts[index].value["renamedFrom"]?.string?.contains(".") != true {
-                    parts[index].value[member: "renamedFrom"] = nil
+                if part.value["renamedFrom"]?.string?.contains(".") != true {
+                    entity.set([kind.key, part.key, "renamedFrom"], nil)
                 }
-                parts[index].value[member: "mapping"] = nil
+                entity.set([kind.key, part.key, "mapping"], nil)
             }
-            entity[member: kind.key] = ModelValue(.object(parts), at: .unknown)
         }
         return entity
     }
@@ -304,19 +299,18 @@ private struct RetainedModel {
     private func retained(_ old: Int, _ value: ModelValue) -> ModelValue {
         var value = value
         let entity = stored.entities[old]
-        value[member: "parent"] = entity.parent.flatMap(name(ofEntity:)).map(Self.text)
+        value.set(["parent"], entity.parent.flatMap(name(ofEntity:)).map(ModelValue.text))
         if value["identity"] != nil {
             let names = entity.identity.compactMap { name(of: .attribute, $0, of: old)?.name }
-            value[member: "identity"] = ModelValue(.array(names.map(Self.text)), at: .unknown)
+            value.set(["identity"], ModelValue(names))
         }
         // They concern records, and retained entities receive none.
-        for key in ["renamedFrom", "modified", "tombstone", "unique", "indexes"] { value[member: key] = nil }
+        for key in ["renamedFrom", "modified", "tombstone", "unique", "indexes"] { value.set([key], nil) }
         for kind in PartKind.allCases {
-            let parts = value[kind.key]?.members.map { part in
+            for part in value[kind.key]?.members ?? [] {
                 let place = entity.index(of: kind, named: part.key)!
-                return ModelValue.Member(part.key, at: .unknown, linked(part.value, kind, place, of: old))
+                value.set([kind.key, part.key], linked(part.value, kind, place, of: old))
             }
-            value[member: kind.key] = ModelValue(.object(parts ?? []), at: .unknown)
         }
         retainLists(of: old, in: &value)
         return value
@@ -325,19 +319,19 @@ private struct RetainedModel {
     /// A retained part, with the present names of what it leads to.
     private func linked(_ part: ModelValue, _ kind: PartKind, _ place: Int, of old: Int) -> ModelValue {
         var part = part
-        part[member: "renamedFrom"] = nil
+        part.set(["renamedFrom"], nil)
         guard kind == .relationship else { return part }
-        part[member: "mapping"] = nil
+        part.set(["mapping"], nil)
         let relationship = stored.entities[old].relationships[place]
         let destination = name(ofEntity: relationship.destination)
         // The destination is missing: then the store is refused anyway, and this model only serves to report why.
-        part[member: "entity"] = (destination ?? name(ofEntity: old)).map(Self.text)
+        part.set(["entity"], (destination ?? name(ofEntity: old)).map(ModelValue.text))
         let inverse =
             destination == nil
             ? nil : relationship.inverse.flatMap { name(of: .relationship, $0, of: relationship.destination) }
-        part[member: "inverse"] = inverse.map { Self.text($0.name) }
+        part.set(["inverse"], inverse.map { .text($0.name) })
         // The model in force has no inverse, so the links end with the objects to which they lead.
-        if let inverse, !inverse.isRetained { part[member: "deleteRule"] = Self.text(DeleteRule.nullify.rawValue) }
+        if let inverse, !inverse.isRetained { part.set(["deleteRule"], .text(DeleteRule.nullify.rawValue)) }
         return part
     }
 
@@ -349,13 +343,11 @@ private struct RetainedModel {
             for list in lists where list.allSatisfy(entity.attributeIndices.contains) {
                 let names = list.compactMap { name(of: .attribute, $0, of: old) }
                 guard names.count == list.count, names.contains(where: \.isRetained) else { continue }
-                elements.append(ModelValue(.array(names.map { Self.text($0.name) }), at: .unknown))
+                elements.append(ModelValue(names.map(\.name)))
             }
-            value[member: key] = elements.isEmpty ? nil : ModelValue(.array(elements), at: .unknown)
+            value.set([key], elements.isEmpty ? nil : ModelValue(.array(elements), at: .unknown))
         }
     }
-
-    private static func text(_ text: String) -> ModelValue { ModelValue(.string(text), at: .unknown) }
 
     // MARK: - The match
 
@@ -383,17 +375,6 @@ private struct RetainedModel {
                 old: olds[index], attributes: places(.attribute), relationships: places(.relationship))
         }
         return ModelMatch(from: stored, to: held, entities: entities)
-    }
-}
-
-extension ModelValue {
-    /// A member of an object; nil for one that it lacks, or is to lose.
-    fileprivate subscript(member key: String) -> ModelValue? {
-        get { self[key] }
-        set {
-            let others = members.filter { !$0.key.hasSameBytes(as: key) }
-            content = .object(others + (newValue.map { [Member(key, at: .unknown, $0)] } ?? []))
-        }
     }
 }
 
