@@ -14,6 +14,8 @@ package struct SwiftSource {
     private let access: String
     /// By entity, the name of its struct.
     private let names: [String]
+    /// By entity, the enumerations for the attributes that allow a few values.
+    private let enumerations: [[Int: Enumeration]]
     /// By entity, the relationships that a fetch includes.
     private var included: [Int: Set<Int>] = [:]
     /// By entity, the text of its struct.
@@ -33,7 +35,16 @@ package struct SwiftSource {
         self.model = model
         access = isPublic ? "public " : ""
         var taken = SwiftName.types
-        names = model.entities.map { SwiftName.type($0.name, "Record", among: &taken) }
+        let names = model.entities.map { SwiftName.type($0.name, "Record", among: &taken) }
+        self.names = names
+        enumerations = model.entities.map { entity in
+            var taken = SwiftName.types.union(names).union(Self.memberNames(of: entity)).union(["CodingKeys", "Key"])
+            return entity.attributeIndices.reduce(into: [:]) { found, index in
+                guard let values = Self.allowedValues(of: entity.attributes[index]) else { return }
+                let name = SwiftName.type(entity.attributes[index].name, "Value", among: &taken)
+                found[index] = Enumeration(name: name, values: values)
+            }
+        }
         for path in includes { try include(path) }
         waiting = entities.isEmpty ? Array(model.entities.indices) : []
         for name in entities { waiting.append(try index(ofEntity: name)) }
@@ -108,6 +119,11 @@ package struct SwiftSource {
 
     // MARK: - One entity
 
+    private struct Enumeration {
+        let name: String
+        let values: [String]
+    }
+
     private struct Member {
         /// As a declaration has it.
         let name: String
@@ -122,16 +138,13 @@ package struct SwiftSource {
 
     private mutating func lines(of index: Int) -> [String] {
         let entity = model.entities[index]
-        let memberNames = memberNames(of: entity)
-        var members: [Member] = []
-        for (position, name) in zip(entity.attributeIndices, memberNames) {
-            members.append(member(name, index, attribute: position))
-        }
-        for (position, name) in zip(entity.relationshipIndices, memberNames.dropFirst(members.count)) {
-            members.append(member(name, index, relationship: position))
-        }
+        let memberNames = Self.memberNames(of: entity)
+        let names = memberNames.dropFirst(entity.attributeIndices.count)
+        let members =
+            zip(entity.attributeIndices, memberNames).map { member($1, index, attribute: $0) }
+            + zip(entity.relationshipIndices, names).map { member($1, index, relationship: $0) }
         var lines = Self.comment(entity.description ?? "An object of the entity `\(entity.name)`.")
-        lines.append("\(access)struct \(names[index]): Codable, Hashable, BrokerRecord {")
+        lines.append("\(access)struct \(self.names[index]): Codable, Hashable, BrokerRecord {")
         lines.append("    \(access)static let entity = \(SwiftName.literal(entity.name))")
         lines += body(of: members)
         for position in entity.attributeIndices { lines += enumeration(index, position) }
@@ -189,14 +202,14 @@ package struct SwiftSource {
     }
 
     private func enumeration(_ entity: Int, _ position: Int) -> [String] {
+        guard let enumeration = enumerations[entity][position] else { return [] }
         let attribute = model.entities[entity].attributes[position]
-        guard let values = Self.allowedValues(of: attribute) else { return [] }
         let isText = attribute.type == .string
         var lines = ["", "    /// The values that `\(attribute.name)` may have."]
         let type = attribute.type.traits.swift.name
-        lines.append("    \(access)enum \(enumName(entity, position)): \(type), Codable, Hashable, Sendable {")
+        lines.append("    \(access)enum \(enumeration.name): \(type), Codable, Hashable, Sendable {")
         var taken = SwiftName.cases
-        lines += values.map {
+        lines += enumeration.values.map {
             "        case \(SwiftName.enumCase($0, among: &taken)) = \(isText ? SwiftName.literal($0) : $0)"
         }
         return lines + ["    }"]
@@ -209,7 +222,7 @@ package struct SwiftSource {
     // MARK: - Members
 
     /// Of its attributes, then of its relationships.
-    private func memberNames(of entity: Entity) -> [String] {
+    private static func memberNames(of entity: Entity) -> [String] {
         var taken = SwiftName.members
         return (entity.attributeNames + entity.relationshipNames).map { SwiftName.member($0, among: &taken) }
     }
@@ -254,17 +267,15 @@ package struct SwiftSource {
     private mutating func keyType(of index: Int) -> String {
         let entity = model.entities[index]
         guard let first = entity.identity.first else { return "Int64" }
-        if entity.identity.count == 1, Self.allowedValues(of: entity.attributes[first]) == nil {
-            return type(of: first, index)
-        }
+        let enumeration = enumerations[index][first]
+        if entity.identity.count == 1, enumeration == nil { return type(of: first, index) }
         waiting.append(index)
-        return "\(names[index]).\(entity.identity.count == 1 ? enumName(index, first) : "Key")"
+        return "\(names[index]).\(entity.identity.count == 1 ? enumeration!.name : "Key")"
     }
 
     private mutating func type(of index: Int, _ entity: Int) -> String {
-        let attribute = model.entities[entity].attributes[index]
-        guard Self.allowedValues(of: attribute) == nil else { return enumName(entity, index) }
-        let (name, module) = attribute.type.traits.swift
+        if let enumeration = enumerations[entity][index] { return enumeration.name }
+        let (name, module) = model.entities[entity].attributes[index].type.traits.swift
         if let module { modules.insert(module) }
         return name
     }
@@ -286,19 +297,6 @@ package struct SwiftSource {
             if !values.contains(where: value.hasSameBytes) { values.append(value) }
         }
         return values
-    }
-
-    private func enumName(_ entity: Int, _ position: Int) -> String {
-        var taken = SwiftName.types.union(names).union(memberNames(of: model.entities[entity])).union([
-            "CodingKeys", "Key",
-        ])
-        var name = ""
-        for index in model.entities[entity].attributeIndices
-        where index == position || Self.allowedValues(of: model.entities[entity].attributes[index]) != nil {
-            name = SwiftName.type(model.entities[entity].attributes[index].name, "Value", among: &taken)
-            if index == position { break }
-        }
-        return name
     }
 
     private static func literal(_ path: [String]) -> String {
@@ -433,21 +431,5 @@ enum SwiftName {
         return text
     }
 
-    static func literal(_ text: String) -> String {
-        var literal = "\""
-        for scalar in text.unicodeScalars {
-            switch scalar {
-            case "\"", "\\": literal += "\\" + String(scalar)
-            case "\n": literal += "\\n"
-            case "\r": literal += "\\r"
-            default:
-                if scalar.value < 0x20 {
-                    literal += "\\u{" + String(scalar.value, radix: 16) + "}"
-                } else {
-                    literal.unicodeScalars.append(scalar)
-                }
-            }
-        }
-        return literal + "\""
-    }
+    static func literal(_ text: String) -> String { text.debugDescription }
 }
