@@ -284,12 +284,11 @@ package struct RowLayout: Sendable {
 
     package init(_ model: Model) {
         var linkTables: [LinkTable] = []
-        var linkTableIndices: [RelationshipID: Int] = [:]
+        var linkTableIndices: [[Int: Int]] = Array(repeating: [:], count: model.entities.count)
         for source in model.tableEntities {
             for (index, relationship) in model.entities[source].relationships.enumerated() {
-                let id = RelationshipID(entity: source, relationship: index)
                 guard Self.ownsLinkTable(relationship, of: source, in: model.entities) else { continue }
-                linkTableIndices[id] = linkTables.count
+                linkTableIndices[source][index] = linkTables.count
                 let destination = model.topmost(of: relationship.destination)
                 let isSymmetric = destination == source && relationship.inverse == index
                 linkTables.append(
@@ -306,11 +305,6 @@ package struct RowLayout: Sendable {
         }
     }
 
-    private struct RelationshipID: Hashable {
-        let entity: Int
-        let relationship: Int
-    }
-
     /// The owner of a many-to-many pair's table is the entity whose name is first; within one entity, the relationship
     /// whose name is first.
     static func ownsLinkTable(_ relationship: Relationship, of entity: Int, in entities: [Entity]) -> Bool {
@@ -324,7 +318,7 @@ package struct RowLayout: Sendable {
     }
 
     private static func layout(
-        ofEntity index: Int, in model: Model, _ linkTables: [RelationshipID: Int]
+        ofEntity index: Int, in model: Model, _ linkTables: [[Int: Int]]
     ) -> EntityLayout {
         let entity = model.entities[index]
         var links: [LinkColumn] = []
@@ -341,11 +335,9 @@ package struct RowLayout: Sendable {
             if let inverse, !inverse.isToMany {
                 return .destinationColumn(linkColumn(of: relationship.inverse, relationship, model)!)
             }
-            let own = RelationshipID(entity: index, relationship: position)
-            if let table = linkTables[own] { return .linkTable(table, isReversed: false) }
-            let other = RelationshipID(
-                entity: model.topmost(of: relationship.destination), relationship: relationship.inverse!)
-            return .linkTable(linkTables[other]!, isReversed: true)
+            if let table = linkTables[index][position] { return .linkTable(table, isReversed: false) }
+            let destination = model.topmost(of: relationship.destination)
+            return .linkTable(linkTables[destination][relationship.inverse!]!, isReversed: true)
         }
         return EntityLayout(attributeCount: entity.attributes.count, links: links, forms: forms)
     }

@@ -76,18 +76,14 @@ extension PredicateLexer {
     }
 
     private mutating func argument() throws(PredicateFault) -> PredicateToken.Kind {
-        switch peek(1) {
-        case UInt8(ascii: "@"):
-            place += 2
-            return .argument
-        case UInt8(ascii: "K"):
-            place += 2
-            return .nameArgument
-        default:
+        let mark = peek(1)
+        guard mark == UInt8(ascii: "@") || mark == UInt8(ascii: "K") else {
             throw PredicateFault(
                 "only %@ (for a value) and %K (for a name) are filled from the arguments, whatever the value's type",
                 at: place)
         }
+        place += 2
+        return mark == UInt8(ascii: "@") ? .argument : .nameArgument
     }
 
     private mutating func options() throws(PredicateFault) -> PredicateToken.Kind {

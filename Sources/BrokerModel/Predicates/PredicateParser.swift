@@ -100,16 +100,12 @@ extension PredicateParser {
             depth -= 1
             return inner
         }
-        switch token.keyword {
-        case "TRUEPREDICATE":
-            try advance()
-            return .constant(true)
-        case "FALSEPREDICATE":
-            try advance()
-            return .constant(false)
-        default: return try comparison()
-        }
+        guard let constant = token.keyword.flatMap({ Self.constants[$0] }) else { return try comparison() }
+        try advance()
+        return .constant(constant)
     }
+
+    private static let constants = ["TRUEPREDICATE": true, "FALSEPREDICATE": false]
 }
 
 // MARK: - Comparisons

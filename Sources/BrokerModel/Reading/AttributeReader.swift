@@ -184,12 +184,10 @@ struct HolderCheck {
     let entities: [Entity]
 
     func check() {
-        var holders: HolderRelationships?
+        lazy var relationships = HolderRelationships(entities)
         for (index, draft) in drafts.enumerated() {
             for attribute in draft.attributes where attribute.attribute.holderValue != nil {
-                let known = holders ?? HolderRelationships(entities)
-                holders = known
-                check(attribute, of: index, known)
+                check(attribute, of: index, relationships)
             }
         }
     }

@@ -76,32 +76,23 @@ struct HierarchyLinker {
     /// Names that parts of relatives have which cannot share a column.
     private func dividedNames(_ members: [Int]) -> Set<FoldedName> {
         guard members.count > 1 else { return [] }
-        var claims: [FoldedName: [Claim]] = [:]
-        for draft in members.map({ drafts[$0] }) {
-            for attribute in draft.attributes.map(\.attribute) {
-                claims[FoldedName(attribute.name), default: []].append(.attribute(attribute))
-            }
-            for relationship in draft.relationships.map(\.relationship) where !relationship.isToMany {
-                claims[FoldedName(relationship.name), default: []].append(.relationship(relationship))
+        let drafts = members.map { self.drafts[$0] }
+        let attributes = Dictionary(grouping: drafts.flatMap(\.attributes).map(\.attribute)) { FoldedName($0.name) }
+        let links = drafts.flatMap(\.relationships).map(\.relationship).filter { !$0.isToMany }
+        let relationships = Dictionary(grouping: links) { FoldedName($0.name) }
+        let dividedAttributes = attributes.filter { name, all in
+            let first = all[0]
+            return relationships[name] != nil
+                || !all.allSatisfy { $0.name.hasSameBytes(as: first.name) && $0.isStored(like: first) }
+        }
+        let dividedRelationships = relationships.filter { _, all in
+            let first = all[0]
+            return !all.dropFirst().allSatisfy {
+                $0.name.hasSameBytes(as: first.name) && $0.destination == first.destination
+                    && $0.deleteRule == first.deleteRule && $0.inverse == nil && first.inverse == nil
             }
         }
-        return Set(claims.filter { !$0.value.dropFirst().allSatisfy($0.value[0].canShare) }.keys)
-    }
-
-    private enum Claim {
-        case attribute(Attribute)
-        case relationship(Relationship)
-
-        func canShare(_ other: Claim) -> Bool {
-            switch (self, other) {
-            case (.attribute(let one), .attribute(let other)):
-                one.name.hasSameBytes(as: other.name) && one.isStored(like: other)
-            case (.relationship(let one), .relationship(let other)):
-                one.name.hasSameBytes(as: other.name) && one.destination == other.destination
-                    && one.deleteRule == other.deleteRule && one.inverse == nil && other.inverse == nil
-            default: false
-            }
-        }
+        return Set(dividedAttributes.keys).union(dividedRelationships.keys)
     }
 
     /// The topmost entity first, each before its subentities.
@@ -175,16 +166,23 @@ struct HierarchyLinker {
             let keys = drafts[member].attributes.map(\.key) + drafts[member].relationships.map(\.key)
             let names = drafts[member].attributes.map(\.attribute.name) + drafts[member].relationships.map(\.name)
             for (key, name) in zip(keys, names) {
-                var ancestor = drafts[member].entity.parent
-                while let current = ancestor {
-                    if drafts[current].hasProperty(named: name) {
-                        key.report(
-                            "\(drafts[member].name) has \"\(name)\" from \(drafts[current].name) already; "
-                                + "take it out, or rename it")
-                    }
-                    ancestor = drafts[current].entity.parent
+                for ancestor in drafts.ancestors(of: member) where drafts[ancestor].hasProperty(named: name) {
+                    key.report(
+                        "\(drafts[member].name) has \"\(name)\" from \(drafts[ancestor].name) already; "
+                            + "take it out, or rename it")
                 }
             }
+        }
+    }
+}
+
+extension [EntityDraft] {
+    /// The entities that it inherits from, the nearest one first.
+    fileprivate func ancestors(of index: Int) -> some Sequence<Int> {
+        sequence(state: index) { current in
+            guard let parent = self[current].entity.parent else { return nil }
+            current = parent
+            return parent
         }
     }
 }
@@ -299,13 +297,7 @@ extension ModelLinker {
     }
 
     private func isInCircle(_ index: Int) -> Bool {
-        var ancestor = drafts[index].entity.parent
-        for _ in drafts.indices {
-            guard let current = ancestor else { return false }
-            if current == index { return true }
-            ancestor = drafts[current].entity.parent
-        }
-        return false
+        drafts.ancestors(of: index).prefix(drafts.count).contains(index)
     }
 }
 
@@ -318,7 +310,7 @@ extension ModelLinker {
         guard let node = draft.fields?["inverse"], let name = node.string(), draft.isResolved else { return }
         let destination = drafts[draft.relationship.destination]
         guard let otherIndex = destination.relationships.firstIndex(where: { $0.name.hasSameBytes(as: name) }) else {
-            return reportNoInverse(named: name, at: node, of: destination)
+            return reportNoInverse(named: name, at: node, of: draft.relationship.destination)
         }
         let other = destination.relationships[otherIndex]
         guard other.isResolved else { return }
@@ -346,16 +338,13 @@ extension ModelLinker {
         drafts[draft.relationship.destination].relationships[otherIndex].relationship.inverse = index
     }
 
-    private func reportNoInverse(named name: String, at node: ModelNode, of destination: EntityDraft) {
-        var ancestor = destination.entity.parent
-        while let current = ancestor {
-            if drafts[current].relationships.contains(where: { $0.name.hasSameBytes(as: name) }) {
-                let owner = drafts[current].name
-                return node.report(
-                    "\(destination.name) has \"\(name)\" from \(owner), and so has every \(owner); "
-                        + "an inverse of it leads to \(owner)")
-            }
-            ancestor = drafts[current].entity.parent
+    private func reportNoInverse(named name: String, at node: ModelNode, of index: Int) {
+        let destination = drafts[index]
+        let owners = drafts.ancestors(of: index).map { drafts[$0] }
+        if let owner = owners.first(where: { $0.relationships.contains { $0.name.hasSameBytes(as: name) } })?.name {
+            return node.report(
+                "\(destination.name) has \"\(name)\" from \(owner), and so has every \(owner); "
+                    + "an inverse of it leads to \(owner)")
         }
         let question = NearMiss.question(name, among: destination.relationships.map(\.name))
         node.report("\(destination.name) has no relationship \"\(name)\"" + question)
@@ -368,7 +357,9 @@ struct StoreNames {
     let entities: [Entity]
 
     func check() {
-        let hierarchies = Dictionary(grouping: entities.indices, by: topmost(of:))
+        let hierarchies = Dictionary(grouping: entities.indices) { index in
+            drafts.ancestors(of: index).reduce(index) { $1 }
+        }
         var tables = NameRegister(kind: "table")
         for (draft, entity) in zip(drafts, entities) {
             tables.add(entity.table, of: "the entity \(entity.name)", at: draft.tableNode)
@@ -424,12 +415,6 @@ struct StoreNames {
             }
         }
         checkTable(columns, of: topmost)
-    }
-
-    private func topmost(of index: Int) -> Int {
-        var ancestor = index
-        while let parent = entities[ancestor].parent { ancestor = parent }
-        return ancestor
     }
 
     /// SQLite's own limits (https://sqlite.org/limits.html), and that the rows can be distinguished.
