@@ -87,7 +87,9 @@ let targets: [Target] = [
     library("BrokerWire", "Broker BrokerJSON CLZ4"),
     library("BrokerStaging", "BrokerFastJSON BrokerJSON BrokerModel CRE2"),
     library("BrokerSQLite", "CGlibc CSQLite"),
-    library("BrokerModelSources", "BrokerFastJSON BrokerJSON BrokerModel BrokerSQLite BrokerStaging BrokerXML"),
+    library(
+        "BrokerModelSources",
+        "BrokerFastJSON BrokerJSON BrokerModel BrokerSchema BrokerSQLite BrokerStaging BrokerXML"),
     library("BrokerSchema", "BrokerJSON BrokerModel BrokerSQLite"),
     library("BrokerStore", "BrokerJSON BrokerModel BrokerSchema BrokerSQLite BrokerStaging CSQLite HeapModule"),
     library("BrokerJournal", "CZlib"),

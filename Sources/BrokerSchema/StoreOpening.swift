@@ -166,14 +166,14 @@ package struct StoreOpening {
     /// a time in milliseconds since 1970, or the clock's. Returns what it could not do, for the operator: sentences.
     package func run(on connection: Connection, at time: Int64? = nil) throws(StoreError) -> [String] {
         // In a new store the entities' tables come first: many tools list tables in the order in which they were made.
-        if isNew, let plan { try MigrationRun(plan, on: connection).run() }
+        if isNew, let plan { try MigrationRun(plan: plan, connection: connection).run() }
         try LedgerTables.prepare(connection)
         let meta = StoreMeta(connection: connection)
         var notes: [String] = []
         if let plan {
             if !isNew, !plan.isIdle {
                 try meta.uniteRowKeys()
-                try MigrationRun(plan, on: connection).run()
+                try MigrationRun(plan: plan, connection: connection).run()
             }
             if !isNew { try record(at: time, on: connection) }
             try OpenSyncs(on: connection).rename(renamedEntities)

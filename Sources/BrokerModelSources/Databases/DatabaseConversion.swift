@@ -1,5 +1,6 @@
 internal import BrokerJSON
 internal import BrokerModel
+internal import BrokerSchema
 
 /// Makes a model of a database's tables, such that Broker's statements fit them where they are.
 struct DatabaseConversion {
@@ -18,12 +19,13 @@ struct DatabaseConversion {
 
     /// Why a table can be no entity; nil when it can.
     private static func obstacle(_ table: DatabaseTable) -> String? {
-        guard table.kind == "table" else { return "a \(table.kind == "virtual" ? "virtual table" : table.kind)" }
+        let kind = table.existing.kind
+        guard kind == "table" else { return "a \(kind == "virtual" ? "virtual table" : kind)" }
         let key = table.key
         guard !key.isEmpty else { return "no primary key, by which its rows could be found again" }
         guard isName(table.name), key.allSatisfy({ isName($0.name) }) else { return "a name that no model can have" }
-        guard table.hasRowNumbers else { return "WITHOUT ROWID" }
-        guard table.indexes.allSatisfy({ $0.origin != "pk" || $0.isPlain }) else {
+        guard table.existing.hasRowNumbers else { return "WITHOUT ROWID" }
+        guard table.existing.indexes.allSatisfy({ $0.origin != "pk" || $0.isPlain }) else {
             return "its key is not compared byte by byte"
         }
         guard !key.contains(where: { [.transformable, .binary].contains($0.guess.type) && $0.declaredType.isEmpty })
@@ -101,13 +103,13 @@ struct DatabaseConversion {
 
     /// Foreign keys that are to-one relationships: of one column outside the key, to the key of an entity.
     private func links(of table: DatabaseTable) -> [Link] {
-        table.foreignKeys.compactMap { key in
+        table.existing.foreignKeys.compactMap { key in
             guard obstacle(key, of: table) == nil, let column = table.column(key.columns[0]),
                 let destination = entity(named: key.table)
             else { return nil }
-            let first = table.foreignKeys.first { $0.columns == key.columns }
+            let first = table.existing.foreignKeys.first { $0.columns == key.columns }
             guard first?.table == key.table else { return nil }
-            let others = table.foreignKeys.filter { $0.table == key.table }
+            let others = table.existing.foreignKeys.filter { $0.table == key.table }
             let plain = others.count == 1 && destination.column(table.name) == nil
             return Link(
                 column: column, destination: destination, onDelete: key.onDelete,
@@ -116,16 +118,16 @@ struct DatabaseConversion {
     }
 
     /// Why a foreign key is no relationship; nil when it is one.
-    private func obstacle(_ key: DatabaseTable.ForeignKey, of table: DatabaseTable) -> String? {
+    private func obstacle(_ key: Schema.ForeignKey, of table: DatabaseTable) -> String? {
         guard key.columns.count == 1, let column = table.column(key.columns[0]) else {
             return "it has several columns, whose names are not a relationship's"
         }
         guard column.keyPosition == 0 else { return "it is a part of the primary key" }
         guard Self.isName(column.name), !column.isGenerated else { return "its column is skipped" }
         guard let destination = entity(named: key.table) else { return "\(key.table) is skipped" }
-        guard destination.key.count == 1,
-            key.keys[0] == nil || key.keys[0]?.lowercased() == destination.key[0].name.lowercased()
-        else { return "it does not refer to the primary key" }
+        guard destination.key.count == 1, key.keys[0].lowercased() == destination.key[0].name.lowercased() else {
+            return "it does not refer to the primary key"
+        }
         return nil
     }
 
@@ -144,17 +146,17 @@ struct DatabaseConversion {
             }
         }
         for inverse in inverses.members { relationships.add(inverse.key, inverse.value) }
-        for key in table.foreignKeys {
+        for key in table.existing.foreignKeys {
             guard let reason = obstacle(key, of: table) else { continue }
             notes.append("the foreign key \(key.columns.joined(separator: ", ")) is no relationship: \(reason)")
         }
         let keyNames = Set(table.key.map { $0.name.lowercased() })
-        if table.foreignKeys.count > 1,
-            table.foreignKeys.flatMap(\.columns).allSatisfy({ keyNames.contains($0.lowercased()) })
+        if table.existing.foreignKeys.count > 1,
+            table.existing.foreignKeys.flatMap(\.columns).allSatisfy({ keyNames.contains($0.lowercased()) })
         {
             notes.append("it joins tables, and its rows are objects that both keys identify")
         }
-        if table.triggers > 0 { notes.append("its triggers do not fire for what Broker writes") }
+        if table.hasTriggers { notes.append("its triggers do not fire for what Broker writes") }
         let text = notes.joined(separator: "; ")
 
         var writer = DocumentWriter()
@@ -162,7 +164,8 @@ struct DatabaseConversion {
         writer.add("identity", table.key.map(\.name))
         let names = Set(attributes.members.map(\.key))
         for (member, isUnique) in [("unique", true), ("indexes", false)] {
-            let lists = table.indexes.filter { $0.isUnique == isUnique && $0.origin != "pk" }.compactMap { index in
+            let lists = table.existing.indexes.filter { $0.isUnique == isUnique && $0.origin != "pk" }.compactMap {
+                index in
                 let columns = index.columns.compactMap { $0 }
                 let fits = !index.isPartial && index.isPlain && columns.count == index.columns.count
                 return fits && names.isSuperset(of: columns) ? columns : nil
@@ -180,14 +183,14 @@ extension DatabaseTable.Column {
         let guess = guess
         var writer = DocumentWriter()
         guess.add(to: &writer)
-        var reasons = [declaredType.isEmpty ? "no declared type" : declaredType, guess.reason]
-        if keyPosition == 0 {
-            let value = defaultValue.flatMap { Self.literal($0, guess.type) }
+        var reasons = [existing.declaredType.isEmpty ? "no declared type" : existing.declaredType, guess.reason]
+        if existing.keyPosition == 0 {
+            let value = existing.defaultValue.flatMap { Self.literal($0, guess.type) }
             writer.add("default", value)
-            if defaultValue != nil, value == nil, defaultValue?.uppercased() != "NULL" {
-                reasons.append("the default \(defaultValue!) is SQLite's to give")
+            if existing.defaultValue != nil, value == nil, existing.defaultValue?.uppercased() != "NULL" {
+                reasons.append("the default \(existing.defaultValue!) is SQLite's to give")
             }
-            if isRequired, defaultValue == nil || value != nil { writer.add("optional", false) }
+            if existing.isRequired, existing.defaultValue == nil || value != nil { writer.add("optional", false) }
         }
         writer.add("description", reasons.filter { !$0.isEmpty }.joined(separator: "; "))
         return writer.object
@@ -195,7 +198,7 @@ extension DatabaseTable.Column {
 
     /// By the declared type as SQLite reads it (sqlite.org/datatype3.html, 3.1), and what is stored.
     var guess: TypeGuess {
-        let declared = declaredType.uppercased()
+        let declared = existing.declaredType.uppercased()
         switch declared.prefix(while: \.isLetter) {
         case "BOOLEAN", "BOOL":
             return storedTypes.isSubset(of: ["integer"])
@@ -204,7 +207,8 @@ extension DatabaseTable.Column {
         case "UUID", "GUID":
             return hasOurUUIDs ? TypeGuess(.uuid) : TypeGuess(.string, "not all values are UUIDs in upper case")
         case "JSON":
-            return keyPosition == 0 ? TypeGuess(.transformable) : TypeGuess(.string, "a key is compared byte by byte")
+            return existing.keyPosition == 0
+                ? TypeGuess(.transformable) : TypeGuess(.string, "a key is compared byte by byte")
         // Other decimals have NUMERIC affinity, below.
         case "DECIMAL" where declared == "DECIMAL_TEXT":
             return hasOurDecimals ? TypeGuess(.decimal) : TypeGuess(.string, "not all values are decimals")
@@ -230,7 +234,7 @@ extension DatabaseTable.Column {
         case []: TypeGuess(.date, "no value yet, so it gets ISO 8601")
         case ["integer"]:
             TypeGuess(.date, "whole numbers, taken for seconds since 1970", field: ("storage", .text("unix")))
-        case ["real"] where declaredType.uppercased() == "DATETIME_REAL":
+        case ["real"] where existing.declaredType.uppercased() == "DATETIME_REAL":
             TypeGuess(.date, "numbers, taken for seconds since 2001", field: ("storage", .text("coreData")))
         case ["text"] where hasOurDates: TypeGuess(.date)
         case ["text"] where hasDays: TypeGuess(.calendarDate, "all values are days")
@@ -252,7 +256,7 @@ extension DatabaseTable.Column {
 
     /// JSON that another program stores as a text. A key is compared byte by byte, and so remains a text.
     private var jsonGuess: TypeGuess? {
-        hasJSON && keyPosition == 0 ? TypeGuess(.transformable, "all values are JSON objects or arrays") : nil
+        hasJSON && existing.keyPosition == 0 ? TypeGuess(.transformable, "all values are JSON objects or arrays") : nil
     }
 
     /// `VARCHAR(20)` holds 20 characters.

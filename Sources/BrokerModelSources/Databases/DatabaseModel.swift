@@ -1,4 +1,5 @@
 internal import BrokerModel
+internal import BrokerSchema
 internal import BrokerSQLite
 
 /// The model of a SQLite database that is there already.
@@ -23,17 +24,11 @@ package enum DatabaseModel {
     }
 }
 
-/// A table as SQLite describes it.
+/// A table or view of a database.
 struct DatabaseTable {
-    struct Column {
-        let name: String
-        let declaredType: String
-        let isRequired: Bool
-        /// SQL; nil when there is none.
-        let defaultValue: String?
-        /// From 1; 0 outside the primary key.
-        let keyPosition: Int
-        let isGenerated: Bool
+    /// A column, and what the sampled values show.
+    @dynamicMemberLookup struct Column {
+        let existing: ExistingTable.Column
         /// The types of the sampled values: `typeof`, and whether all texts have the form that Broker writes.
         var storedTypes: Set<String> = []
         var hasOurDates = true
@@ -42,33 +37,14 @@ struct DatabaseTable {
         var hasOurDecimals = true
         /// All sampled values are texts with an object or an array of JSON.
         var hasJSON = false
-    }
 
-    struct ForeignKey {
-        let table: String
-        let onDelete: String
-        var columns: [String] = []
-        /// Nil refers to the primary key.
-        var keys: [String?] = []
-    }
-
-    struct Index {
-        let columns: [String?]
-        let isUnique: Bool
-        let isPartial: Bool
-        let isPlain: Bool
-        /// `pk`, `u` or `c`.
-        let origin: String
+        subscript<Value>(dynamicMember path: KeyPath<ExistingTable.Column, Value>) -> Value { existing[keyPath: path] }
     }
 
     let name: String
-    /// `table`, `view`, `virtual`, `shadow`.
-    let kind: String
-    let hasRowNumbers: Bool
+    let existing: ExistingTable
     var columns: [Column] = []
-    var foreignKeys: [ForeignKey] = []
-    var indexes: [Index] = []
-    var triggers = 0
+    var hasTriggers = false
 
     var key: [Column] { columns.filter { $0.keyPosition > 0 }.sorted { $0.keyPosition < $1.keyPosition } }
     func column(_ name: String) -> Column? { columns.first { $0.name.lowercased() == name.lowercased() } }
@@ -104,19 +80,24 @@ final class DatabaseReader {
     func tables() throws(StoreError) -> [DatabaseTable] {
         var tables: [DatabaseTable] = []
         // For many views, SQLite lists the tables in quadratic time.
-        let count = try rows(
+        let count = try connection.integer(
             "SELECT count(*) FROM sqlite_schema WHERE type = 'table' OR type = 'view' AND NOT \(Self.isReadableView)")
-        try check(Int(count[0][0]!) ?? 0, Self.mostTables, "tables and views")
-        let rows = try rows(
-            "SELECT name, type, wr, ncol FROM pragma_table_list "
+        try check(Int(count ?? 0), Self.mostTables, "tables and views")
+        let rows = try connection.texts(
+            "SELECT name, ncol FROM pragma_table_list "
                 + "WHERE schema = 'main' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' "
                 + "AND name NOT LIKE '\\_broker\\_%' ESCAPE '\\' AND name NOT IN ('_litestream_seq', '_litestream_lock') "
                 + "AND name NOT IN (SELECT name FROM sqlite_schema WHERE type = 'view' AND \(Self.isReadableView)) "
                 + "ORDER BY name")
-        try check(rows.reduce(0) { $0 + (Int($1[3]!) ?? 0) }, Self.mostColumns, "columns")
+        try check(rows.reduce(0) { $0 + (Int($1[1]) ?? 0) }, Self.mostColumns, "columns")
         for row in rows {
-            var table = DatabaseTable(name: row[0]!, kind: row[1]!, hasRowNumbers: row[2] == "0")
-            if table.kind == "table" { try read(&table) }
+            guard let existing = try ExistingTable(row[0], on: connection) else { continue }
+            var table = DatabaseTable(name: row[0], existing: existing)
+            for column in existing.columns { table.columns.append(try sampled(column, of: table.name)) }
+            table.hasTriggers =
+                try connection.integer(
+                    "SELECT 1 FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = \(textLiteral(table.name))")
+                != nil
             tables.append(table)
         }
         return tables
@@ -133,48 +114,19 @@ final class DatabaseReader {
             .incompatible, "there are \(count) \(what), and at most \(most) are read; split the model")
     }
 
-    private func read(_ table: inout DatabaseTable) throws(StoreError) {
-        let name = table.name
-        for row in try rows("SELECT name, type, \"notnull\", dflt_value, pk, hidden FROM pragma_table_xinfo(?1)", name)
-        {
-            var column = DatabaseTable.Column(
-                name: row[0]!, declaredType: row[1] ?? "", isRequired: row[2] != "0", defaultValue: row[3],
-                keyPosition: Int(row[4]!) ?? 0, isGenerated: row[5] != "0")
-            try sample(&column, of: table.name)
-            table.columns.append(column)
-        }
-        // A row for each column of a key.
-        for row in try rows(
-            "SELECT seq, \"from\", \"table\", \"to\", on_delete FROM pragma_foreign_key_list(?1) ORDER BY id, seq", name
-        ) {
-            if row[0] == "0" {
-                table.foreignKeys.append(DatabaseTable.ForeignKey(table: row[2]!, onDelete: row[4]!))
-            }
-            table.foreignKeys[table.foreignKeys.count - 1].columns.append(row[1]!)
-            table.foreignKeys[table.foreignKeys.count - 1].keys.append(row[3])
-        }
-        for row in try rows("SELECT name, \"unique\", origin, partial FROM pragma_index_list(?1) ORDER BY name", name) {
-            let columns = try self.rows(
-                "SELECT name, coll FROM pragma_index_xinfo(?1) WHERE key = 1 ORDER BY seqno", row[0]!)
-            table.indexes.append(
-                DatabaseTable.Index(
-                    columns: columns.map { $0[0] }, isUnique: row[1] != "0", isPartial: row[3] != "0",
-                    isPlain: columns.allSatisfy { $0[1] == "BINARY" }, origin: row[2]!))
-        }
-        let triggers = try rows("SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = ?1", name)
-        table.triggers = Int(triggers[0][0]!) ?? 0
-    }
-
-    private func sample(_ column: inout DatabaseTable.Column, of table: String) throws(StoreError) {
-        guard !column.isGenerated else { return }
-        let value = Self.quoted(column.name)
+    private func sampled(
+        _ existing: ExistingTable.Column, of table: String
+    ) throws(StoreError) -> DatabaseTable.Column {
+        var column = DatabaseTable.Column(existing: existing)
+        guard !column.isGenerated else { return column }
+        let value = quoted(column.name)
         // `typeof` does not read the value.
-        let sampled = "FROM \(Self.quoted(table)) WHERE typeof(\(value)) <> 'null' LIMIT \(Self.sampledRows)"
-        let types = try rows("SELECT DISTINCT t FROM (SELECT typeof(\(value)) AS t \(sampled))")
-        column.storedTypes = Set(types.map { $0[0]! })
-        guard !types.isEmpty else { return }
+        let sampled = "FROM \(quoted(table)) WHERE typeof(\(value)) <> 'null' LIMIT \(Self.sampledRows)"
+        let types = try connection.texts("SELECT DISTINCT t FROM (SELECT typeof(\(value)) AS t \(sampled))")
+        column.storedTypes = Set(types.map { $0[0] })
+        guard !types.isEmpty else { return column }
         (column.hasOurDates, column.hasDays, column.hasOurUUIDs, column.hasOurDecimals) = (false, false, false, false)
-        guard column.storedTypes == ["text"] else { return }
+        guard column.storedTypes == ["text"] else { return column }
         let date = "____-__-__T__:__:__.___Z"
         // SQLite reads a day that does not exist as another one.
         let day = "v LIKE '____-__-__' AND v IS date(julianday(v)) AND v >= '0001'"
@@ -185,30 +137,20 @@ final class DatabaseReader {
         let forms =
             "min(v LIKE '\(date)'), min(length(v) = 36 AND v = upper(v)), min(\(day)), min(\(decimal))"
         do throws(StoreError) {
-            let found = try rows("SELECT \(forms) FROM (SELECT \(value) AS v \(sampled))")[0].map { $0 == "1" }
+            let found = try connection.texts("SELECT \(forms) FROM (SELECT \(value) AS v \(sampled))")[0].map {
+                $0 == "1"
+            }
             (column.hasOurDates, column.hasOurUUIDs, column.hasDays, column.hasOurDecimals) =
                 (found[0], found[1], found[2], found[3])
             // The first byte decides for most other texts.
             let json = "v GLOB '[[{]*' AND json_valid(v) AND json_type(v) IN ('object', 'array')"
-            let other = try rows("SELECT 1 FROM (SELECT \(value) AS v \(sampled)) WHERE NOT (\(json)) LIMIT 1")
+            let other = try connection.texts(
+                "SELECT 1 FROM (SELECT \(value) AS v \(sampled)) WHERE NOT (\(json)) LIMIT 1")
             column.hasJSON = other.isEmpty
         } catch {
             // A text beyond the bound is neither.
             guard error.isTooLarge else { throw error }
         }
-    }
-
-    private static func quoted(_ name: String) -> String {
-        "\"\(name.split(separator: "\"", omittingEmptySubsequences: false).joined(separator: "\"\""))\""
-    }
-
-    private func rows(_ sql: String, _ text: String? = nil) throws(StoreError) -> [[String?]] {
-        let statement = try connection.prepare(sql)
-        if let text { statement.bind(text, at: 1) }
-        var rows: [[String?]] = []
-        while try statement.step() {
-            rows.append((0..<statement.columnCount).map { statement.isNull($0) ? nil : statement.text($0) })
-        }
-        return rows
+        return column
     }
 }

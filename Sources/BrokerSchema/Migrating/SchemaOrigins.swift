@@ -457,9 +457,9 @@ struct TableOrigin {
 
     let table: String
     /// Its rows have the name of their concrete entity.
-    let hasConcreteEntities: Bool
+    var hasConcreteEntities = false
     /// The names of the concrete entities of stored rows, before and now.
-    let concreteEntities: [(old: String, new: String)]
+    var concreteEntities: [(old: String, new: String)] = []
     /// Its rows get another key.
     var hasNewKey = false
     /// By column of the changed table: the store's column, for columns that stay. Other columns are new.
@@ -473,12 +473,6 @@ struct TableOrigin {
     var retypes = false
     /// Columns that stored rows take from their owner: they are added before anything else changes.
     private(set) var ownerColumns: [OwnerColumn] = []
-
-    init(table: String, hasConcreteEntities: Bool = false, concreteEntities: [(old: String, new: String)] = []) {
-        self.table = table
-        self.hasConcreteEntities = hasConcreteEntities
-        self.concreteEntities = concreteEntities
-    }
 
     func old(_ column: String) -> String? { staying[column]?.column }
 

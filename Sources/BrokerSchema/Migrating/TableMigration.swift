@@ -227,13 +227,8 @@ struct RenameSequence {
 /// 3. First all names become those of the changed model, and SQLite changes the names in other programs' additions to
 ///    the file: foreign keys, triggers, views, indexes. All later steps use the new names alone.
 struct MigrationRun {
-    private let connection: Connection
-    private let plan: StorePlan
-
-    init(_ plan: StorePlan, on connection: Connection) {
-        self.plan = plan
-        self.connection = connection
-    }
+    let plan: StorePlan
+    let connection: Connection
 
     func run() throws(StoreError) {
         // SQLite renames nothing while a view refers to what is gone; new ones are made in the end.
@@ -269,7 +264,13 @@ struct MigrationRun {
         // The stored keys of the feed are row keys.
         if !identified.isEmpty { try connection.execute("DELETE FROM _broker_feed") }
         try makeIndexes(of: plan.newTables + plan.tables.map(\.new))
-        for table in plan.tables where table.needsRebuild { try checkReferences(of: table.new) }
+        for table in plan.tables where table.needsRebuild {
+            guard let (row, parent) = try connection.danglingReference(of: table.new.name) else { continue }
+            throw StoreError(
+                .incompatible,
+                "Row \(row) of the table \(table.new.name) refers to a row of \(parent) that does not exist; something "
+                    + "else than Broker changed the file. Correct it, then start again; nothing was touched.")
+        }
         for view in plan.newViews { try connection.execute(view.sql) }
     }
 
@@ -322,35 +323,19 @@ struct MigrationRun {
 
     private func foreignObjects(on table: Schema.Table) throws(StoreError) -> [(name: String, sql: String)] {
         let ours = Set(table.indexDefinitions.map { ExactText($0.name) })
-        let statement = try connection.prepare(
+        return try connection.texts(
             "SELECT name, sql FROM sqlite_schema WHERE lower(tbl_name) = lower(?1) AND type IN ('index', 'trigger') "
-                + "AND sql IS NOT NULL ORDER BY rowid", table.name)
-        var others: [(name: String, sql: String)] = []
-        while try statement.step() {
-            if !ours.contains(ExactText(statement.text(0))) { others.append((statement.text(0), statement.text(1))) }
-        }
-        return others
+                + "AND sql IS NOT NULL ORDER BY rowid", table.name
+        ).filter { !ours.contains(ExactText($0[0])) }.map { ($0[0], $0[1]) }
     }
 
     private func makeIndexes(of tables: [Schema.Table]) throws(StoreError) {
-        let read = try connection.prepare("SELECT name FROM sqlite_schema WHERE type = 'index'")
-        var present: Set<FoldedName> = []
-        while try read.step() { present.insert(FoldedName(read.text(0))) }
+        let names = try connection.texts("SELECT name FROM sqlite_schema WHERE type = 'index'")
+        var present = Set(names.map { FoldedName($0[0]) })
         for table in tables {
             for (name, sql) in table.indexDefinitions where present.insert(FoldedName(name)).inserted {
                 try connection.execute(sql)
             }
         }
-    }
-
-    private func checkReferences(of table: Schema.Table) throws(StoreError) {
-        let check = try connection.prepare("SELECT rowid, parent FROM pragma_foreign_key_check(?1) LIMIT 1", table.name)
-        guard try check.step() else { return }
-        let (row, parent) = (check.integer(0), check.text(1))
-        check.reset()
-        throw StoreError(
-            .incompatible,
-            "Row \(row) of the table \(table.name) refers to a row of \(parent) that does not exist; something else "
-                + "than Broker changed the file. Correct it, then start again; nothing was touched.")
     }
 }

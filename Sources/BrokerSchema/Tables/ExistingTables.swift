@@ -2,40 +2,46 @@ package import BrokerJSON
 package import BrokerModel
 package import BrokerSQLite
 
+/// A table as SQLite describes it.
 package struct ExistingTable {
     package struct Column {
-        let name: String
-        let declaredType: String
-        let isRequired: Bool
-        let hasDefault: Bool
+        package let name: String
+        package let declaredType: String
+        package let isRequired: Bool
+        /// SQL; nil when there is none.
+        package let defaultValue: String?
         /// From 1, in the primary key; 0 outside of it.
-        let keyPosition: Int64
-        let isGenerated: Bool
+        package let keyPosition: Int64
+        package let isGenerated: Bool
         /// Generated when it is read, so rows do not store it.
         let isVirtual: Bool
         /// An alias of SQLite's row number.
         let isRowNumber: Bool
 
         /// No row can be inserted without it.
-        package var mustBeGiven: Bool { isRequired && !hasDefault && !isGenerated && !isRowNumber }
+        package var mustBeGiven: Bool { isRequired && defaultValue == nil && !isGenerated && !isRowNumber }
         package var affinity: Affinity { Affinity(declaredType: declaredType) }
     }
 
-    /// Columns that are unique among all rows.
-    struct UniqueList {
-        var columns: [String] = []
-        /// A constraint of the table, and not an index or its key.
-        let isConstraint: Bool
-        /// All columns are compared byte by byte.
-        var isPlain = true
+    /// An index, also of a constraint or of the key.
+    package struct Index {
+        package let isUnique: Bool
+        package let isPartial: Bool
+        /// `pk`, `u` or `c`.
+        package let origin: String
+        /// Nil for an expression.
+        package fileprivate(set) var columns: [String?] = []
+        /// All of them are columns, and compared byte by byte.
+        package fileprivate(set) var isPlain = true
     }
 
     /// `table`, `view`, `virtual` or `shadow`.
-    let kind: String
-    let hasRowNumbers: Bool
-    private(set) var columns: [Column] = []
-    private(set) var uniqueLists: [UniqueList] = []
-    private(set) var foreignKeys: [Schema.ForeignKey] = []
+    package let kind: String
+    package let hasRowNumbers: Bool
+    package private(set) var columns: [Column] = []
+    /// By name.
+    package private(set) var indexes: [Index] = []
+    package private(set) var foreignKeys: [Schema.ForeignKey] = []
     private var positions: [ExactText: Int] = [:]
 
     /// Nil when there is no table of exactly that name.
@@ -56,6 +62,11 @@ package struct ExistingTable {
 
     package func column(_ name: String) -> Column? { positions[name].map { columns[$0] } }
 
+    /// Columns that are unique among all rows, by an index or a constraint.
+    func uniqueLists(where isWanted: (Index) -> Bool) -> [[String]] {
+        indexes.filter { $0.isUnique && !$0.isPartial && isWanted($0) }.map { $0.columns.compactMap { $0 } }
+    }
+
     private mutating func read(_ table: String, _ connection: Connection) throws(StoreError) {
         try readColumns(table, connection)
         try readIndexes(table, connection)
@@ -64,7 +75,7 @@ package struct ExistingTable {
 
     private mutating func readColumns(_ table: String, _ connection: Connection) throws(StoreError) {
         let read = try connection.prepare(
-            "SELECT name, type, \"notnull\", dflt_value IS NOT NULL, pk, hidden, (SELECT count(*) FROM "
+            "SELECT name, type, \"notnull\", dflt_value, pk, hidden, (SELECT count(*) FROM "
                 + "pragma_table_xinfo(?1) WHERE pk > 0) FROM pragma_table_xinfo(?1) ORDER BY cid", table)
         while try read.step() {
             let type = read.text(1)
@@ -74,27 +85,27 @@ package struct ExistingTable {
                 && FoldedName("INTEGER") == FoldedName(type)
             let column = Column(
                 name: read.text(0), declaredType: type, isRequired: read.integer(2) != 0,
-                hasDefault: read.integer(3) != 0, keyPosition: read.integer(4), isGenerated: read.integer(5) != 0,
-                isVirtual: read.integer(5) == 2, isRowNumber: isRowNumber)
+                defaultValue: read.isNull(3) ? nil : read.text(3), keyPosition: read.integer(4),
+                isGenerated: read.integer(5) != 0, isVirtual: read.integer(5) == 2, isRowNumber: isRowNumber)
             positions[column.name] = columns.count
             columns.append(column)
-            if isRowNumber { uniqueLists.append(UniqueList(columns: [column.name], isConstraint: false)) }
         }
     }
 
     private mutating func readIndexes(_ table: String, _ connection: Connection) throws(StoreError) {
         let read = try connection.prepare(
-            "SELECT l.seq, l.origin = 'u', i.name, i.coll = 'BINARY' AND i.name IS NOT NULL FROM "
-                + "pragma_index_list(?1) AS l, pragma_index_xinfo(l.name) AS i WHERE l.\"unique\" AND NOT l.partial "
-                + "AND i.key ORDER BY l.seq, i.seqno", table)
-        var lists: [Int64: UniqueList] = [:]
+            "SELECT i.seqno, l.\"unique\", l.partial, l.origin, i.name, i.coll = 'BINARY' AND i.name IS NOT NULL FROM "
+                + "pragma_index_list(?1) AS l, pragma_index_xinfo(l.name) AS i WHERE i.key ORDER BY l.name, i.seqno",
+            table)
         while try read.step() {
-            var list = lists[read.integer(0)] ?? UniqueList(isConstraint: read.integer(1) != 0)
-            list.columns.append(read.text(2))
-            list.isPlain = list.isPlain && read.integer(3) != 0
-            lists[read.integer(0)] = list
+            if read.integer(0) == 0 {
+                indexes.append(
+                    Index(isUnique: read.integer(1) != 0, isPartial: read.integer(2) != 0, origin: read.text(3)))
+            }
+            let last = indexes.count - 1
+            indexes[last].columns.append(read.isNull(4) ? nil : read.text(4))
+            indexes[last].isPlain = indexes[last].isPlain && read.integer(5) != 0
         }
-        uniqueLists += lists.values
     }
 
     private mutating func readForeignKeys(_ table: String, _ connection: Connection) throws(StoreError) {
@@ -223,7 +234,8 @@ struct ExistingTables {
 
     private mutating func compareKeys(_ table: Schema.Table, _ existing: ExistingTable, _ entity: Int?) {
         // In any order.
-        let unique = Set(existing.uniqueLists.filter(\.isPlain).map { Set($0.columns.map(FoldedName.init)) })
+        let lists = existing.uniqueLists(where: \.isPlain) + existing.columns.filter(\.isRowNumber).map { [$0.name] }
+        let unique = Set(lists.map { Set($0.map(FoldedName.init)) })
         let keyColumns = Set(table.primaryKey.map(FoldedName.init))
         if !unique.contains(keyColumns) {
             let list = table.primaryKey.joined(separator: ", ")
@@ -295,13 +307,31 @@ struct ExistingTables {
     }
 
     private mutating func checkReferences(of table: String) throws(StoreError) {
-        let check = try connection.prepare("SELECT rowid, parent FROM pragma_foreign_key_check(?1) LIMIT 1", table)
-        guard try check.step() else { return }
+        guard let (row, parent) = try connection.danglingReference(of: table) else { return }
         refuse(
-            table,
-            "row \(check.integer(0)) of \(table) refers to a row of \(check.text(1)) that does not exist",
+            table, "row \(row) of \(table) refers to a row of \(parent) that does not exist",
             "correct the row; PRAGMA foreign_key_check lists all")
-        check.reset()
+    }
+}
+
+extension Connection {
+    /// The rows of a query as texts; NULL is empty.
+    ///
+    /// - Parameter text: the first parameter, if there is one.
+    package func texts(_ sql: String, _ text: String? = nil) throws(StoreError) -> [[String]] {
+        let statement = try prepare(sql)
+        if let text { statement.bind(text, at: 1) }
+        var rows: [[String]] = []
+        while try statement.step() { rows.append((0..<statement.columnCount).map(statement.text)) }
+        return rows
+    }
+
+    /// The number of a row that refers to one that is not there, and the table of that; nil when there is none.
+    func danglingReference(of table: String) throws(StoreError) -> (row: Int64, parent: String)? {
+        let check = try prepare("SELECT rowid, parent FROM pragma_foreign_key_check(?1) LIMIT 1", table)
+        guard try check.step() else { return nil }
+        defer { check.reset() }
+        return (check.integer(0), check.text(1))
     }
 }
 
@@ -320,8 +350,9 @@ struct StoredTables {
 
     init(_ connection: Connection, of schema: Schema) throws(StoreError) {
         self.connection = connection
-        let present = try connection.prepare("SELECT name, type FROM sqlite_schema")
-        while try present.step() { types[FoldedName(present.text(0)), default: []].insert(present.text(1)) }
+        for row in try connection.texts("SELECT name, type FROM sqlite_schema") {
+            types[FoldedName(row[0]), default: []].insert(row[1])
+        }
         for table in schema.tables where has(["table"], table.name) { try compare(table) }
     }
 
@@ -361,7 +392,7 @@ struct StoredTables {
         differ(
             table.name, is: "identified by \(key.joined(separator: ", "))",
             butIn: "identified by \(table.primaryKey.joined(separator: ", "))")
-        let unique = Set(existing.uniqueLists.filter(\.isConstraint).map(\.columns))
+        let unique = Set(existing.uniqueLists { $0.origin == "u" })
         for columns in unique.symmetricDifference(table.unique).sorted(by: { $0.lexicographicallyPrecedes($1) }) {
             let words = unique.contains(columns) ? ["unique", "not"] : ["not unique", "unique"]
             differ("\(table.name) (\(columns.joined(separator: ", ")))", is: words[0], butIn: words[1])

@@ -9,10 +9,10 @@ package struct Schema: Sendable {
     }
 
     package struct ForeignKey: Sendable, Equatable {
-        let columns: [String]
-        let table: String
-        let keys: [String]
-        let onDelete: String
+        package let columns: [String]
+        package let table: String
+        package let keys: [String]
+        package let onDelete: String
     }
 
     package struct Table: Sendable, Equatable {

@@ -248,13 +248,10 @@ struct ReadableViews {
             // The columns of all views; those of a large hierarchy have most of its columns each.
             let columns = model.entities.reduce(0) { $0 + $1.attributeIndices.count + $1.relationshipIndices.count }
             excess = model.hasReadableViews && columns > ReadableViews.mostColumns ? columns : nil
-            guard model.hasReadableViews, excess == nil else {
-                names = model.entities.map { _ in nil }
-                return
-            }
+            let hasViews = model.hasReadableViews && excess == nil
             names = model.entities.map { entity in
                 let name = entity.table + ReadableViews.suffix
-                return taken.contains(FoldedName(name)) ? nil : name
+                return !hasViews || taken.contains(FoldedName(name)) ? nil : name
             }
         }
 
@@ -305,12 +302,10 @@ struct ReadableViews {
 
     /// The tables and views of a database whose names end like those of these views.
     private static func present(on connection: Connection) throws(StoreError) -> [Present] {
-        let read = try connection.prepare(
+        try connection.texts(
             "SELECT name, sql FROM sqlite_schema "
-                + "WHERE type IN ('table', 'view') AND name LIKE '%\\_readable' ESCAPE '\\'")
-        var found: [Present] = []
-        while try read.step() { found.append(Present(name: read.text(0), sql: read.text(1))) }
-        return found
+                + "WHERE type IN ('table', 'view') AND name LIKE '%\\_readable' ESCAPE '\\'"
+        ).map { Present(name: $0[0], sql: $0[1]) }
     }
 
     /// The names of Broker's views of this kind in a store.
@@ -325,28 +320,18 @@ struct ReadableViews {
 
     /// Makes the store's views those of the model, in the caller's transaction. Returns the names that other programs' have.
     func update(on connection: Connection) throws(StoreError) -> [String] {
-        let present = Dictionary(
-            try Self.present(on: connection).map { (FoldedName($0.name), $0) }, uniquingKeysWith: { first, _ in first })
-        var staying: Set<FoldedName> = []
-        var (taken, missing): ([String], [Schema.View]) = ([], [])
-        for view in views + (isWanted ? [Self.jobs] : []) {
-            let name = FoldedName(view.name)
-            guard let found = present[name] else {
-                missing.append(view)
-                continue
-            }
-            if !found.isOurs {
-                taken.append(found.name)
-            } else if found.sql.hasSameBytes(as: view.sql) {
-                staying.insert(name)
-            } else {
-                missing.append(view)
-            }
-        }
-        for (name, found) in present where found.isOurs && !staying.contains(name) {
+        let present = try Self.present(on: connection)
+        let names = present.filter { !$0.isOurs }.map { (FoldedName($0.name), $0.name) }
+        let others = Dictionary(names, uniquingKeysWith: { first, _ in first })
+        let wanted = views + (isWanted ? [Self.jobs] : [])
+        let taken = wanted.compactMap { others[FoldedName($0.name)] }
+        // The text of a view has its name.
+        let sql = wanted.filter { others[FoldedName($0.name)] == nil }.map { ExactText($0.sql) }
+        let (needed, there) = (Set(sql), Set(present.map { ExactText($0.sql) }))
+        for found in present where found.isOurs && !needed.contains(ExactText(found.sql)) {
             try connection.execute("DROP VIEW \(quoted(found.name))")
         }
-        for view in missing { try connection.execute(view.sql) }
+        for view in sql where !there.contains(view) { try connection.execute(view.text) }
         return taken
     }
 }

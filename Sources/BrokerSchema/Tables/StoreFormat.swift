@@ -37,7 +37,10 @@ package enum StoreFormat {
             return .foreign(isMarked: true)
         }
         guard isMarked, ["_broker_jobs", "_broker_meta"].allSatisfy(tables.contains) else {
-            throw foreignDatabase(path, id, tables)
+            throw StoreError(
+                .incompatible,
+                "\(path) is a database, but not one that Broker made (\(describe(id, tables))). Name another file for the "
+                    + "store; nothing was touched.")
         }
         let meta = StoreMeta(connection: connection)
         let version = try meta.value(of: .formatVersion)
@@ -96,19 +99,10 @@ package enum StoreFormat {
     }
 
     private static func tables(of connection: Connection) throws(StoreError) -> [String] {
-        let statement = try connection.prepare(
+        try connection.texts(
             "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' "
-                + "ORDER BY name")
-        var names: [String] = []
-        while try statement.step() { names.append(statement.text(0)) }
-        return names
-    }
-
-    private static func foreignDatabase(_ path: String, _ id: Int64, _ tables: [String]) -> StoreError {
-        StoreError(
-            .incompatible,
-            "\(path) is a database, but not one that Broker made (\(describe(id, tables))). Name another file for the store; "
-                + "nothing was touched.")
+                + "ORDER BY name"
+        ).map { $0[0] }
     }
 }
 
