@@ -121,10 +121,8 @@ struct CarriedValues {
             destination.attributes[$0].holderValue != nil || taken.contains($0)
         }
         guard isNamed else { return }
-        takers[old.part(.relationship, link, of: former)] = "attributes of \(new.entities[index].name)"
-        if let inverse = relationship.inverse {
-            takers[old.part(.relationship, inverse, of: relationship.destination)] =
-                "attributes of \(new.entities[index].name)"
+        for part in old.both(old.part(.relationship, link, of: former)) {
+            takers[part] = "attributes of \(new.entities[index].name)"
         }
         guard match.entity(for: relationship.destination) == nil, relationship.isOwned,
             destination.relationships.indices.allSatisfy({ $0 == relationship.inverse }),

@@ -43,9 +43,9 @@ struct StoredRows {
     }
 
     private func isEmpty(_ part: StoredPart) throws(StoreError) -> Bool {
-        let (table, column) = naming.place(of: part.kind, part.index, of: part.topmost)
-        guard try has(column, in: table) else { return false }
-        return try !hasRow(in: table, where: column.map { "\(quoted($0)) IS NOT NULL" } ?? "1")
+        let place = naming.place(of: part.kind, part.index, of: part.topmost)
+        guard try has(place.filled, in: place.table) else { return false }
+        return try !hasRow(in: place.table, where: place.filled.map { "\(quoted($0)) IS NOT NULL" } ?? "1")
     }
 
     // MARK: - Values of another form
@@ -93,30 +93,39 @@ struct StoredRows {
 
     private func has(_ column: String?, in table: String) throws(StoreError) -> Bool {
         let condition = column.map { " WHERE name = \(textLiteral($0))" } ?? ""
-        let find = try connection.prepare("SELECT 1 FROM pragma_table_info(?1)\(condition) LIMIT 1", table)
-        defer { find.reset() }
-        return try find.step()
+        return try connection.integer("SELECT 1 FROM pragma_table_info(\(textLiteral(table)))\(condition)") != nil
     }
 
     private func hasRow(in table: String, where condition: String) throws(StoreError) -> Bool {
-        let statement = try connection.prepare("SELECT 1 FROM \(quoted(table)) WHERE \(condition) LIMIT 1")
-        defer { statement.reset() }
-        return try statement.step()
+        try connection.integer("SELECT 1 FROM \(quoted(table)) WHERE \(condition) LIMIT 1") != nil
     }
 }
 
 extension ColumnNaming {
-    /// The table with the values of a part, and the first of its columns there; nil for a table of links.
-    fileprivate func place(of kind: PartKind, _ index: Int, of entity: Int) -> (table: String, column: String?) {
+    /// Where the values of a part are: a table, the columns that name their objects there, and those of the values.
+    ///
+    /// `filled` is not null in rows with a value; nil for a table of links. `isOwn`: the table is that of the entity.
+    fileprivate func place(
+        of kind: PartKind, _ index: Int, of entity: Int
+    ) -> (table: String, key: [String], values: [String], filled: String?, isOwn: Bool) {
+        let table = model.table(of: entity)
         guard kind == .relationship else {
-            return (model.table(of: entity), model.entities[entity].attributes[index].column)
+            let column = model.entities[entity].attributes[index].column
+            return (table, nameColumns(entity), [column], column, true)
         }
         let relationship = model.entities[entity].relationships[index]
         switch layout.entities[entity].forms[index] {
-        case .column: return (model.table(of: entity), linkColumns(relationship)[0])
+        case .column:
+            let columns = linkColumns(relationship)
+            return (table, nameColumns(entity), columns, columns[0], true)
         case .destinationColumn:
-            return (model.table(of: relationship.destination), linkColumns(model.inverse(of: relationship)!)[0])
-        case .linkTable(let number, _): return (linkTable(layout.linkTables[number]), nil)
+            let columns = linkColumns(model.inverse(of: relationship)!)
+            let destination = relationship.destination
+            return (model.table(of: destination), columns, nameColumns(destination), columns[0], false)
+        case .linkTable(let number, let isReversed):
+            let sides = linkSides(layout.linkTables[number])
+            let (near, far) = isReversed ? (sides[1], sides[0]) : (sides[0], sides[1])
+            return (linkTable(layout.linkTables[number]), near, far, nil, false)
         }
     }
 }
@@ -188,28 +197,20 @@ struct StoreLosses {
             return Rows(
                 kind: .objects, table: stored.table(of: entity), condition: condition([entity]),
                 columns: (naming.nameColumns(entity), []))
-        case .part(.attribute, let index, let entity):
-            return rows(.values, [stored.entities[entity].attributes[index].column], .attribute, index, entity, naming)
-        case .part(.relationship, let index, let entity):
-            let relationship = stored.entities[entity].relationships[index]
-            if hasInverse(relationship) { return nil }
-            switch naming.layout.entities[entity].forms[index] {
-            case .column:
-                return rows(.links, naming.linkColumns(relationship), .relationship, index, entity, naming)
-            case .destinationColumn:
-                guard let inverse = stored.inverse(of: relationship) else { return nil }
-                let columns = naming.linkColumns(inverse)
-                return Rows(
-                    kind: .links, table: stored.table(of: relationship.destination),
-                    condition: "\(quoted(columns[0])) IS NOT NULL",
-                    columns: (columns, naming.nameColumns(relationship.destination)))
-            case .linkTable(let number, let isReversed):
-                let link = naming.layout.linkTables[number]
-                let sides = naming.linkSides(link)
-                return Rows(
-                    kind: .links, table: naming.linkTable(link), condition: "1",
-                    columns: (sides[isReversed ? 1 : 0], sides[isReversed ? 0 : 1]))
+        case .part(let kind, let index, let entity):
+            if kind == .relationship, hasInverse(stored.entities[entity].relationships[index]) { return nil }
+            let place = naming.place(of: kind, index, of: entity)
+            // Of the entity, and of subentities with which the loss is reported.
+            let subentities = stored.subentities(of: entity).filter { subentity in
+                match.entity(for: subentity).map { match.inherits(kind, index, of: $0, stored, wanted) } ?? false
             }
+            let conditions = [
+                place.filled.map { "\(quoted($0)) IS NOT NULL" }, place.isOwn ? condition([entity] + subentities) : nil,
+            ]
+            return Rows(
+                kind: kind == .attribute ? .values : .links, table: place.table,
+                condition: (["1"] + conditions.compactMap { $0 }).joined(separator: " AND "),
+                columns: (place.key, place.values))
         }
     }
 
@@ -219,21 +220,6 @@ struct StoreLosses {
             return false
         }
         return match.place(.relationship, for: inverse, of: destination) != nil
-    }
-
-    /// Rows of the entity, and of subentities with which the loss is reported, that have values in columns.
-    private func rows(
-        _ lost: StoreLoss.Kind, _ columns: [String], _ kind: PartKind, _ index: Int, _ entity: Int,
-        _ naming: ColumnNaming
-    ) -> Rows {
-        let subentities = stored.subentities(of: entity).filter { subentity in
-            guard let new = match.entity(for: subentity) else { return false }
-            return match.inherits(kind, index, of: new, stored, wanted)
-        }
-        return Rows(
-            kind: lost, table: stored.table(of: entity),
-            condition: "\(quoted(columns[0])) IS NOT NULL AND \(condition([entity] + subentities))",
-            columns: (naming.nameColumns(entity), columns))
     }
 
     /// The condition that a row is an object of exactly one of the entities, which share a table.
