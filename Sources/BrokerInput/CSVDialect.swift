@@ -19,12 +19,6 @@ package struct CSVOptions: Sendable {
         self.delimiter = delimiter
         self.ragged = ragged
     }
-
-    var preferringTab: CSVOptions {
-        var options = self
-        options.prefersTab = true
-        return options
-    }
 }
 
 /// Rows that have fewer fields than the header names.
@@ -280,7 +274,7 @@ struct CSVBeginning {
             let text = rest.prefix(titles).map { String(decoding: bytes[$0].prefix(60), as: UTF8.self) }
             dialect.notes.append(
                 "the first \(titles == 1 ? "line is" : "\(titles) lines are") left out as a title "
-                    + "(\(text.joined(separator: "; ").filter { $0 != "\r" })); --with-header reads it as the names")
+                    + "(\(text.joined(separator: "; "))); --with-header reads it as the names")
             rest.removeFirst(titles)
             first = max(first, 1)
             choose()
@@ -314,36 +308,27 @@ struct CSVBeginning {
         }
     }
 
-    /// The whole lines with text, and the last one, whole or not.
+    /// The whole lines with text, without their ends, and the last one, whole or not.
     private func lines(_ dialect: inout CSVDialect) -> [Range<Int>] {
         var lines: [Range<Int>] = []
         var start = markLength
         var quoting = dialect.quoting
-        // Only CR, and no LF: then a CR ends a line. One at the end may be half of a CRLF.
+        var isPreamble = true
         var (hasReturn, hasFeed) = (false, false)
         for index in start..<max(start, scanned) {
-            quoting.take(bytes[index])
-            if !quoting.isQuoted, bytes[index] == UInt8(ascii: "\r"), index + 1 < scanned { hasReturn = true }
-            if !quoting.isQuoted, bytes[index] == UInt8(ascii: "\n") { hasFeed = true }
-        }
-        if hasReturn, !hasFeed { dialect.lineEnd = UInt8(ascii: "\r") }
-        quoting = dialect.quoting
-        var isPreamble = true
-        func end(_ index: Int) {
-            let line = bytes[start..<index]
-            if line.contains(where: { $0 != UInt8(ascii: "\r") && $0 != UInt8(ascii: "\n") }) {
-                lines.append(start..<index)
-            }
+            let byte = bytes[index]
+            let isEnd = byte == UInt8(ascii: "\r") || byte == UInt8(ascii: "\n")
+            if index == start, !isEnd { isPreamble = isPreamble && byte == UInt8(ascii: "#") }
+            if !isPreamble { quoting.take(byte) }
+            guard isEnd, !quoting.isQuoted else { continue }
+            // One at the end may be half of a CRLF.
+            hasReturn = hasReturn || byte == UInt8(ascii: "\r") && index + 1 < scanned
+            hasFeed = hasFeed || byte == UInt8(ascii: "\n")
+            if start < index { lines.append(start..<index) }
             start = index + 1
         }
-        for index in start..<max(start, scanned) {
-            if index == start {
-                isPreamble = isPreamble && [UInt8(ascii: "#"), dialect.lineEnd].contains(bytes[index])
-            }
-            if !isPreamble { quoting.take(bytes[index]) }
-            if !quoting.isQuoted, bytes[index] == dialect.lineEnd { end(index) }
-        }
-        if start < scanned { end(scanned) }
+        if start < scanned { lines.append(start..<scanned) }
+        if hasReturn, !hasFeed { dialect.lineEnd = UInt8(ascii: "\r") }
         return lines
     }
 
@@ -351,8 +336,7 @@ struct CSVBeginning {
     private static func separator(in line: ArraySlice<UInt8>) -> CSVDelimiter? {
         let text = String(decoding: line, as: UTF8.self).trimmingPrefix("\"")
         guard text.lowercased().hasPrefix("sep=") else { return nil }
-        let rest = text.dropFirst(4).filter { !["\r", "\""].contains($0) }
-        return CSVDelimiter(String(rest))
+        return CSVDelimiter(text.dropFirst(4).filter { $0 != "\"" })
     }
 
     /// The number of the first lines that are comments: they begin with `#`, and are no header, which has no blank after
@@ -429,8 +413,7 @@ struct CSVBeginning {
             fields.append(String(decoding: bytes[start..<index], as: UTF8.self))
             start = index + 1
         }
-        let last = bytes[start..<line.upperBound]
-        return fields + [String(decoding: last.last == UInt8(ascii: "\r") ? last.dropLast() : last, as: UTF8.self)]
+        return fields + [String(decoding: bytes[start..<line.upperBound], as: UTF8.self)]
     }
 }
 

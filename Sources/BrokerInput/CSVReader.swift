@@ -66,10 +66,7 @@ struct CSVReader: RecordReader {
 
     var recordStart: Int? { beginning == nil ? rowPlace?.offset : position.offset }
 
-    mutating func takeNotes() -> [String] {
-        defer { notes = [] }
-        return notes
-    }
+    mutating func takeNotes() -> [String] { exchange(&notes, with: []) }
 
     mutating func feed(_ bytes: [UInt8], _ emit: RecordSink) throws(InputFault) {
         guard beginning != nil else { return try read(bytes[...], emit) }
@@ -217,9 +214,6 @@ struct CSVReader: RecordReader {
             try checkSize()
         case (.quoted, dialect.quote): state = .quote
         case (.quoted, dialect.escape): state = .quotedEscape
-        case (.quoted, _):
-            row.append([byte])
-            try checkSize()
         case (.quote, dialect.quote):
             row.append([byte])
             state = .quoted
@@ -230,8 +224,8 @@ struct CSVReader: RecordReader {
         case (.bare, dialect.quote) where row.isFieldBlank:
             row.beginFieldAgain(at: position.place)
             state = .quoted
-        // Text, as in `6" pipe`.
-        case (.bare, dialect.quote):
+        // A quote in a bare field is text, as in `6" pipe`.
+        case (.quoted, _), (.bare, dialect.quote):
             row.append([byte])
             try checkSize()
         case (.quote, dialect.escape) where dialect.escape != 0: throw textAfterQuote(byte)

@@ -60,10 +60,7 @@ final class DecodedBytes: ByteSource {
 
     func isReady(within milliseconds: Int32) -> Bool { bytes.isReady(within: milliseconds) }
 
-    func takeNote() -> String? {
-        defer { note = nil }
-        return note
-    }
+    func takeNote() -> String? { exchange(&note, with: nil) }
 
     func next() throws(InputFault) -> [UInt8] {
         if let fault { throw fault }
@@ -71,19 +68,14 @@ final class DecodedBytes: ByteSource {
             try begin()
             // They come before a fault of the next ones.
             if !rest.isEmpty {
-                let first = rest
-                rest = []
-                let decoded = try decode(first, isEnd: false)
+                let decoded = try decode(exchange(&rest, with: []), isEnd: false)
                 if !decoded.isEmpty { return decoded }
             }
         }
         while true {
             var chunk = try bytes.next()
             let isEnd = chunk.isEmpty
-            if !rest.isEmpty {
-                chunk = rest + chunk
-                rest = []
-            }
+            if !rest.isEmpty { chunk = exchange(&rest, with: []) + chunk }
             let decoded = try decode(chunk, isEnd: isEnd)
             if !decoded.isEmpty || isEnd { return decoded }
         }

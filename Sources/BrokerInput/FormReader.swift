@@ -9,15 +9,12 @@ struct FormRecord {
         var kind = Kind.empty
         /// One value, or several of a repeated name.
         var values: [[UInt8]?] = []
-        /// For an object: its members in the order of arrival.
-        var keys: [[UInt8]] = []
-        var members: [[UInt8]: Int] = [:]
-        /// For a list: its elements; those with numbers are ordered by number.
-        var elements: [(number: Int?, node: Int)] = []
-        var numbers: [Int: Int] = [:]
+        /// The members of an object, or the elements of a list, in the order of arrival.
+        var children: [(step: Step, node: Int)] = []
+        var places: [Step: Int] = [:]
     }
 
-    private enum Step: Equatable {
+    private enum Step: Hashable {
         case key([UInt8])
         /// `[0]`, an element by its number; `[]`, the next one.
         case index(Int?)
@@ -94,20 +91,14 @@ struct FormRecord {
         let kind: Node.Kind = if case .key = step { .object } else { .list }
         if nodes[node].kind == .empty { nodes[node].kind = kind }
         guard nodes[node].kind == kind else { throw Self.conflict(name) }
-        switch step {
-        case .key(let key):
-            if let found = nodes[node].members[key] { return found }
-            nodes[node].keys.append(key)
-            nodes[node].members[key] = nodes.count
-        case .index(let number?):
-            if let found = nodes[node].numbers[number] { return found }
-            nodes[node].elements.append((number, nodes.count))
-            nodes[node].numbers[number] = nodes.count
-        case .index(nil):
+        if step == .index(nil) {
             // `a[][x]=1&a[][y]=2` is one element, until a key occurs again.
-            if !rest.isEmpty, let last = nodes[node].elements.last?.node, !isTaken(rest, in: last) { return last }
-            nodes[node].elements.append((nil, nodes.count))
+            if !rest.isEmpty, let last = nodes[node].children.last?.node, !isTaken(rest, in: last) { return last }
+        } else if let found = nodes[node].places[step] {
+            return found
         }
+        nodes[node].children.append((step, nodes.count))
+        nodes[node].places[step] = nodes.count
         guard nodes.count < Self.mostNodes else { throw InputFault(reason: Self.tooMany, place: nil) }
         nodes.append(Node())
         return nodes.count - 1
@@ -118,8 +109,8 @@ struct FormRecord {
         var node = node
         for step in steps {
             switch (nodes[node].kind, step) {
-            case (.object, .key(let key)):
-                guard let next = nodes[node].members[key] else { return false }
+            case (.object, .key):
+                guard let next = nodes[node].places[step] else { return false }
                 node = next
             // A list in the element accepts any number of values.
             case (.list, .index): return false
@@ -146,19 +137,20 @@ struct FormRecord {
             writer.array(of: said.values) { Self.write($0, to: &$1) }
         case .object:
             writer.object { writer in
-                for key in said.keys {
+                for case (.key(let key), let member) in said.children {
                     writer.key(String(decoding: key, as: UTF8.self))
-                    if let member = said.members[key] { write(member, to: &writer) }
+                    write(member, to: &writer)
                 }
             }
         case .list:
-            writer.array(of: said.elements.sorted(by: Self.precedes)) { write($0.node, to: &$1) }
+            let elements = said.children.map { (order: (Self.number($0.step), $0.node), node: $0.node) }
+            writer.array(of: elements.sorted { $0.order < $1.order }) { write($0.node, to: &$1) }
         }
     }
 
     /// Elements without a number follow those with one.
-    private static func precedes(_ one: (number: Int?, node: Int), _ other: (number: Int?, node: Int)) -> Bool {
-        (one.number ?? .max, one.node) < (other.number ?? .max, other.node)
+    private static func number(_ step: Step) -> Int {
+        if case .index(let number?) = step { number } else { .max }
     }
 
     private static func write(_ value: [UInt8]?, to writer: inout JSONWriter) {

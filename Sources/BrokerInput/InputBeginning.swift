@@ -4,23 +4,30 @@ package enum InputBeginning {
     ///
     /// - Parameter maximumBytes: more bytes of the input up to its end, unpacked, are a fault.
     package static func firstValue(file path: String, maximumBytes: Int) throws(InputFault) -> InputRecord? {
-        let bytes = UnpackedBytes(try FileBytes(path), maximumBytes: maximumBytes)
+        try values(in: UnpackedBytes(try FileBytes(path), maximumBytes: maximumBytes), most: 1).first
+    }
+
+    /// - Parameter goesOn: asked after each piece, as long as there is no value.
+    private static func values(
+        in bytes: any ByteSource, most count: Int, while goesOn: ([UInt8]) -> Bool = { _ in true }
+    ) throws(InputFault) -> [InputRecord] {
         var cutter = RecordCutter(opensArrays: false)
-        var first: InputRecord?
+        var values: [InputRecord] = []
         do throws(InputFault) {
-            while first == nil {
+            while values.count < count {
                 let chunk = try bytes.next()
                 if chunk.isEmpty {
-                    try cutter.finish { first = first ?? $0 }
+                    try cutter.finish { values.append($0) }
                     break
                 }
-                try cutter.feed(chunk) { first = first ?? $0 }
+                try cutter.feed(chunk) { values.append($0) }
+                guard !values.isEmpty || goesOn(chunk) else { break }
             }
         } catch {
-            // What follows the value does not count.
-            guard first != nil else { throw error }
+            // What follows the values does not count.
+            guard !values.isEmpty else { throw error }
         }
-        return first
+        return Array(values.prefix(count))
     }
 
     /// The first value is an array, whose elements are records.
@@ -47,28 +54,14 @@ package enum InputBeginning {
         file path: String, encoding: TextEncoding?, most: Int
     ) throws(InputFault) -> Sample {
         let bytes = DecodedBytes(UnpackedBytes(try FileBytes(path)), encoding: encoding, mayBeWestern: false)
-        var cutter = RecordCutter(opensArrays: false)
-        var values: [InputRecord] = []
         var text: [UInt8] = []
-        do throws(InputFault) {
-            while values.count < 2 {
-                let chunk = try bytes.next()
-                if chunk.isEmpty {
-                    try cutter.finish { values.append($0) }
-                    break
-                }
-                try cutter.feed(chunk) { values.append($0) }
-                guard values.isEmpty else { continue }
-                text += chunk
-                guard text.count >= most else { continue }
-                let closed = closed(text).map { InputRecord(json: $0, place: InputPlace()) }
-                return Sample(values: closed.map { [$0] } ?? [], isOnly: true)
-            }
-        } catch {
-            // What follows the values does not count.
-            guard !values.isEmpty else { throw error }
+        let values = try values(in: bytes, most: 2) { chunk in
+            text += chunk
+            return text.count < most
         }
-        return Sample(values: Array(values.prefix(2)), isOnly: values.count == 1)
+        guard values.isEmpty, text.count >= most else { return Sample(values: values, isOnly: values.count == 1) }
+        let closed = closed(text).map { InputRecord(json: $0, place: InputPlace()) }
+        return Sample(values: closed.map { [$0] } ?? [], isOnly: true)
     }
 
     /// The beginning of a value up to its last comma, with all that is open there closed; nil without one.

@@ -1,5 +1,3 @@
-import BrokerJSON
-
 /// A part of an input that is no record, and after which the reading went on.
 package struct InputReject: Sendable {
     package let fault: InputFault
@@ -66,6 +64,8 @@ package final class InputReader {
         decoded =
             format == .xml ? nil : DecodedBytes(bytes, encoding: reading.encoding, mayBeWestern: isTable)
         self.bytes = decoded ?? bytes
+        var csv = reading.csv
+        csv.prefersTab = format == .tsv
         self.root = format.readsTexts && format != .xml ? root : nil
         reader =
             switch format {
@@ -73,8 +73,7 @@ package final class InputReader {
                 root == nil && reading.readsTables
                     ? JSONTableReader(limits: limits)
                     : RecordCutter(opensArrays: root == nil, root: root, limits: limits)
-            case .csv: CSVReader(reading.csv, limits: limits)
-            case .tsv: CSVReader(reading.csv.preferringTab, limits: limits)
+            case .csv, .tsv: CSVReader(csv, limits: limits)
             case .form: FormReader(limits: limits)
             case .xml: XMLReader(root: root, limits: limits)
             }
@@ -86,10 +85,7 @@ package final class InputReader {
     func takeNotes() -> [String] { (decoded?.takeNote().map { [$0] } ?? []) + reader.takeNotes() }
 
     /// What was skipped since the last call.
-    func takeRejects() -> [InputReject] {
-        defer { rejects = [] }
-        return rejects
-    }
+    func takeRejects() -> [InputReject] { exchange(&rejects, with: []) }
 
     /// Whether ``next(_:)`` has bytes within that time.
     func isReady(within milliseconds: Int32) -> Bool { isOver || bytes.isReady(within: milliseconds) }
@@ -238,29 +234,16 @@ package final class InputReader {
 extension InputRecord {
     /// Passes on the records below the root of this value.
     fileprivate func records(below root: RecordRoot, _ emit: RecordSink) throws(InputFault) {
-        let document = try parsed()
-        defer { withExtendedLifetime(document) {} }
-        func record(_ element: JSONValue, _ key: JSONValue? = nil) -> InputRecord {
-            guard let key else { return InputRecord(json: element.jsonText, place: place, isSound: true) }
-            var writer = JSONWriter(capacity: element.bytes.count + key.bytes.count + 8)
-            writer.object { writer in
-                writer.member(key.string ?? "", element)
-            }
-            return InputRecord(json: writer.bytes[...], place: place, isSound: true)
-        }
+        var cutter = RecordCutter(opensArrays: false, root: root, limits: .ofJobs)
+        var found: [InputRecord] = []
+        var fault: InputFault?
         do throws(InputFault) {
-            try root.forEachValue(in: document.root) { found, key throws(InputFault) in
-                guard key == nil, found.kind == .array else { return try emit(record(found, key)) }
-                for element in found.elements {
-                    if element.kind == .array {
-                        for inner in element.elements { try emit(record(inner)) }
-                    } else {
-                        try emit(record(element))
-                    }
-                }
-            }
+            try cutter.feed(Array(json)) { found.append($0) }
+            try cutter.finish { found.append($0) }
         } catch {
-            throw error.place == nil ? InputFault(reason: error.reason, place: place, recordPlace: place) : error
+            fault = InputFault(reason: error.reason, place: place, recordPlace: place)
         }
+        for record in found { try emit(InputRecord(json: record.json, place: place, isSound: true)) }
+        if let fault { throw fault }
     }
 }

@@ -214,30 +214,6 @@ package struct RecordRoot: Sendable {
     /// Its records are the members of an object.
     package var isMap: Bool { tokens.last == Self.members }
 
-    /// Passes on the values at this position: one, or those in the elements of arrays on the way there.
-    ///
-    /// - Parameter body: gets a value, and its key if it is a member of the object at the position.
-    /// - Throws: a description of the missing part and of the value instead; or what `body` throws.
-    func forEachValue(
-        in value: JSONValue, at depth: Int = 0, _ body: (JSONValue, _ key: JSONValue?) throws(InputFault) -> Void
-    ) throws(InputFault) {
-        guard depth < tokens.count else { return try body(value, nil) }
-        let token = tokens[depth]
-        if let next = child(token, of: value) { return try forEachValue(in: next, at: depth + 1, body) }
-        if token == Self.members, depth == tokens.count - 1, value.kind == .object {
-            for (key, member) in value.members { try body(member, key) }
-            return
-        }
-        if !isPointer, depth > 0, value.kind == .array {
-            for element in value.elements { try forEachValue(in: element, at: depth, body) }
-            return
-        }
-        let instead =
-            value.kind == .object
-            ? Instead.keys(value.members.prefix(Self.namedKeys).map { $0.key.string ?? "" }) : .kind(value.kind)
-        throw InputFault(reason: missing(depth, instead), place: nil)
-    }
-
     /// What is there instead of a part of the root.
     enum Instead {
         case keys([String])
@@ -257,12 +233,6 @@ package struct RecordRoot: Sendable {
             case .kind(let kind): ", only \(kind.phrase)"
             }
         return "there is no \"\(tokens[depth])\"\(place)\(remedy)"
-    }
-
-    private func child(_ token: String, of value: JSONValue) -> JSONValue? {
-        guard isPointer, value.kind == .array else { return value[token] }
-        guard let index = Int(token), index >= 0, String(index) == token else { return nil }
-        return value.elements.dropFirst(index).first { _ in true }
     }
 
     private func path(_ tokens: ArraySlice<String>) -> String {

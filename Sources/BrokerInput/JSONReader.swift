@@ -198,17 +198,22 @@ package struct RecordCutter: RecordReader {
     // MARK: - Faults
 
     /// A value cannot begin with this byte.
-    private func noValue(_ byte: UInt8) -> InputFault {
+    private func noValue(_ byte: UInt8) -> String {
         if byte == UInt8(ascii: "<"), open.isEmpty, arrayPlace == nil {
-            return fault("expected a record, saw '<' (is it XML? then: --type xml)")
+            return "expected a record, saw '<' (is it XML? then: --type xml)"
         }
-        return fault("expected \(open.isEmpty ? "a record" : "a value"), saw \(byte.asSeen)")
+        return "expected \(open.isEmpty ? "a record" : "a value"), saw \(byte.asSeen)"
     }
 
     private func fault(_ reason: String) -> InputFault {
         var fault = InputFault(reason: reason, place: place, recordPlace: recordPlace)
         fault.valuePlace = path?.frames.first?.place
         return fault
+    }
+
+    private mutating func fault(_ reason: String, at offset: Int) -> InputFault {
+        position.reach(offset)
+        return fault(reason)
     }
 
     /// The parser's message for a record without an end: which string or bracket is open.
@@ -465,32 +470,24 @@ package struct RecordCutter: RecordReader {
 
     /// Begins an array or an object: the record itself or a value inside of it.
     private mutating func beginContainer(_ byte: UInt8, at offset: Int) throws(InputFault) -> State {
-        guard byte == UInt8(ascii: "{") || byte == UInt8(ascii: "[") else {
-            position.reach(offset)
-            throw noValue(byte)
-        }
+        guard byte == UInt8(ascii: "{") || byte == UInt8(ascii: "[") else { throw fault(noValue(byte), at: offset) }
         open.append(byte)
-        guard open.count <= RecordLimits.maximumDepth else {
-            position.reach(offset)
-            throw fault(RecordLimits.tooDeep)
-        }
+        guard open.count <= RecordLimits.maximumDepth else { throw fault(RecordLimits.tooDeep, at: offset) }
         return byte == UInt8(ascii: "{") ? .firstKey : .firstValue
     }
 
     private mutating func unexpected(_ byte: UInt8, _ state: State, at offset: Int) -> InputFault {
-        position.reach(offset)
         let expected =
             switch state {
             case .commaOrEnd: "a comma or the closing bracket"
             case .colon: "a colon after the key"
             default: "a key in double quotes"
             }
-        return fault("expected \(expected), saw \(byte.asSeen)")
+        return fault("expected \(expected), saw \(byte.asSeen)", at: offset)
     }
 
     private mutating func controlCharacter(_ byte: UInt8, at offset: Int) -> InputFault {
-        position.reach(offset)
-        return fault("\(byte.asSeen) must be escaped inside a string")
+        fault("\(byte.asSeen) must be escaped inside a string", at: offset)
     }
 }
 

@@ -14,9 +14,7 @@ struct JSONTableReader: RecordReader {
     private var cutter: RecordCutter
     /// The bytes that do not show the form yet; nil once they do.
     private var beginning: [UInt8]? = []
-    private var form = Form.records
-    private var names: [String]?
-    private var notes: [String] = []
+    private let table = Table()
 
     /// An array that is longer is no row.
     private static let longestRow = 1 << 20
@@ -31,10 +29,7 @@ struct JSONTableReader: RecordReader {
 
     mutating func restart(at position: TextPosition) -> Bool { beginning == nil && cutter.restart(at: position) }
 
-    mutating func takeNotes() -> [String] {
-        defer { notes = [] }
-        return notes
-    }
+    mutating func takeNotes() -> [String] { exchange(&table.notes, with: []) }
 
     mutating func feed(_ bytes: [UInt8], _ emit: RecordSink) throws(InputFault) {
         guard let beginning else { return try cut(bytes, emit) }
@@ -48,77 +43,23 @@ struct JSONTableReader: RecordReader {
 
     mutating func finish(_ emit: RecordSink) throws(InputFault) {
         if let beginning { try begin(Self.form(of: beginning, isEnd: true) ?? (.records, true), beginning, emit) }
-        var (names, notes) = (names, notes)
-        let form = form
-        defer { (self.names, self.notes) = (names, notes) }
-        try cutter.finish { record throws(InputFault) in
-            try Self.take(record, form, &names, &notes, emit)
-        }
+        let table = table
+        try cutter.finish { record throws(InputFault) in try table.take(record, emit) }
     }
 
     private mutating func begin(
         _ found: (form: Form, opensArrays: Bool), _ bytes: [UInt8], _ emit: RecordSink
     ) throws(InputFault) {
         beginning = nil
-        form = found.form
+        table.form = found.form
         cutter = RecordCutter(opensArrays: found.opensArrays, limits: limits)
         try cut(bytes, emit)
     }
 
     private mutating func cut(_ bytes: [UInt8], _ emit: RecordSink) throws(InputFault) {
-        guard form != .records else { return try cutter.feed(bytes, emit) }
-        var (names, notes) = (names, notes)
-        let form = form
-        defer { (self.names, self.notes) = (names, notes) }
-        try cutter.feed(bytes) { record throws(InputFault) in
-            try Self.take(record, form, &names, &notes, emit)
-        }
-    }
-
-    private static func take(
-        _ record: InputRecord, _ form: Form, _ names: inout [String]?, _ notes: inout [String], _ emit: RecordSink
-    ) throws(InputFault) {
-        let first = record.json.first
-        guard form == .rows else {
-            guard form == .values, first != UInt8(ascii: "{"), first != UInt8(ascii: "[") else {
-                return try emit(record)
-            }
-            let json = Array("{\"value\":".utf8) + record.json + [UInt8(ascii: "}")]
-            return try emit(InputRecord(json: json, place: record.place, isSound: record.isSound))
-        }
-        let document = try record.parsed()
-        defer { withExtendedLifetime(document) {} }
-        func fault(_ reason: String) -> InputFault {
-            InputFault(
-                reason: reason, place: record.place, recordPlace: record.place,
-                recordEnd: record.place.offset.map { $0 + record.json.count })
-        }
-        guard document.root.kind == .array else {
-            throw fault("expected an array, as the rows before it are, saw \(document.root.kind.phrase)")
-        }
-        let values = document.root.elements
-        let count = values.reduce(0) { count, _ in count + 1 }
-        guard let known = names else {
-            let texts = values.compactMap { $0.kind == .string ? $0.string : nil }
-            let isHeader = texts.count == count && Set(texts).count == count && !texts.contains("")
-            names = isHeader ? texts : (1...max(1, count)).map { "column_\($0)" }
-            notes.append(
-                isHeader
-                    ? "the first row names the fields: \(texts.prefix(5).joined(separator: ", "))"
-                    : "the first row is a record, since not all of it are names; the fields are column_1 to column_\(count)"
-            )
-            return isHeader ? () : try take(record, form, &names, &notes, emit)
-        }
-        guard count == known.count else {
-            throw fault("this row has \(count) value\(count == 1 ? "" : "s"), and the first one has \(known.count)")
-        }
-        var writer = JSONWriter(capacity: record.json.count + 16 * count)
-        writer.object { writer in
-            for (name, value) in zip(known, values) {
-                writer.member(name, value)
-            }
-        }
-        try emit(InputRecord(json: writer.bytes, place: record.place, isSound: true))
+        let table = table
+        guard table.form != .records else { return try cutter.feed(bytes, emit) }
+        try cutter.feed(bytes) { record throws(InputFault) in try table.take(record, emit) }
     }
 
     /// The form, and whether the records are the elements of arrays; nil when the bytes do not show it yet.
@@ -155,5 +96,56 @@ struct JSONTableReader: RecordReader {
             after = following
         }
         return bytes[after] == open ? (.rows, false) : bytes[after] == 0x1E ? records : values
+    }
+
+    /// What the values are, and the records of them.
+    private final class Table {
+        var form = Form.records
+        var names: [String]?
+        var notes: [String] = []
+
+        func take(_ record: InputRecord, _ emit: RecordSink) throws(InputFault) {
+            let first = record.json.first
+            guard form == .rows else {
+                guard form == .values, first != UInt8(ascii: "{"), first != UInt8(ascii: "[") else {
+                    return try emit(record)
+                }
+                let json = Array("{\"value\":".utf8) + record.json + [UInt8(ascii: "}")]
+                return try emit(InputRecord(json: json, place: record.place, isSound: record.isSound))
+            }
+            let document = try record.parsed()
+            defer { withExtendedLifetime(document) {} }
+            func fault(_ reason: String) -> InputFault {
+                InputFault(
+                    reason: reason, place: record.place, recordPlace: record.place,
+                    recordEnd: record.place.offset.map { $0 + record.json.count })
+            }
+            guard document.root.kind == .array else {
+                throw fault("expected an array, as the rows before it are, saw \(document.root.kind.phrase)")
+            }
+            let values = document.root.elements
+            let count = values.reduce(0) { count, _ in count + 1 }
+            guard let known = names else {
+                let texts = values.compactMap { $0.kind == .string ? $0.string : nil }
+                let isHeader = texts.count == count && Set(texts).count == count && !texts.contains("")
+                names = isHeader ? texts : (1...max(1, count)).map { "column_\($0)" }
+                notes.append(
+                    isHeader
+                        ? "the first row names the fields: \(texts.prefix(5).joined(separator: ", "))"
+                        : "the first row is a record, since not all of it are names; the fields are column_1 to column_\(count)"
+                )
+                return isHeader ? () : try take(record, emit)
+            }
+            guard count == known.count else {
+                throw fault("this row has \(count) value\(count == 1 ? "" : "s"), and the first one has \(known.count)")
+            }
+            var writer = JSONWriter(capacity: record.json.count + 16 * count)
+            writer.object { writer in
+                for (name, value) in zip(known, values) {
+                    writer.member(name, value)
+                }
+            }
+            try emit(InputRecord(json: writer.bytes, place: record.place, isSound: true))
+        }
     }
 }

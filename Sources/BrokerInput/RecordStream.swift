@@ -18,18 +18,13 @@ package final class RecordStream: Sendable {
         fileprivate var isEmpty: Bool { records.isEmpty && rejects.isEmpty && notes.isEmpty && !isIdle }
     }
 
-    /// The reader is used on the queue alone, and so is its fault, which follows the records before it.
-    private struct State {
-        var reader: InputReader?
-        var fault: InputFault?
-    }
-
     private typealias Reading = Task<Result<Batch?, InputFault>, Never>
 
     private let open: @Sendable () throws(InputFault) -> InputReader
     private let queue = DispatchQueue(label: "input")
-    // Used on the queue alone.
-    nonisolated(unsafe) private var state = State()
+    // Used on the queue alone, and so is its fault, which follows the records before it.
+    nonisolated(unsafe) private var reader: InputReader?
+    nonisolated(unsafe) private var fault: InputFault?
     /// The next batch.
     private let ahead = Mutex<Reading?>(nil)
 
@@ -73,9 +68,9 @@ package final class RecordStream: Sendable {
     private func read() -> Result<Batch?, InputFault> {
         var batch = Batch()
         do throws(InputFault) {
-            if let fault = state.fault { throw fault }
-            let reader = if let reader = state.reader { reader } else { try open() }
-            state.reader = reader
+            if let fault { throw fault }
+            let reader = if let reader { reader } else { try open() }
+            self.reader = reader
             defer {
                 batch.rejects = reader.takeRejects()
                 batch.notes = reader.takeNotes()
@@ -89,10 +84,10 @@ package final class RecordStream: Sendable {
                 guard try reader.next({ batch.records.append($0) }) else { break }
             }
         } catch {
-            state.fault = error
+            fault = error
             if batch.isEmpty { return .failure(error) }
         }
-        batch.bytesRead = state.reader?.bytesRead ?? 0
+        batch.bytesRead = reader?.bytesRead ?? 0
         return .success(batch.isEmpty ? nil : batch)
     }
 }
@@ -113,9 +108,6 @@ package enum RecordFormat: String, CaseIterable, Sendable {
         if let packing = parts.last, ["gz", "lz4", "zst"].contains(packing) { parts.removeLast() }
         // The name of a hidden file is no extension.
         guard parts.count > 1, let ending = parts.last else { return nil }
-        switch ending {
-        case "jsonl": self = .ndjson
-        default: self.init(rawValue: String(ending))
-        }
+        self.init(rawValue: ending == "jsonl" ? "ndjson" : String(ending))
     }
 }

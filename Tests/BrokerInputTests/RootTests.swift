@@ -58,7 +58,7 @@ import Testing
             let document = try InputRecord(json: text, place: InputPlace()).parsed()
             defer { withExtendedLifetime(document) {} }
             func add(_ value: JSONValue) { records.append(String(decoding: value.jsonText, as: UTF8.self)) }
-            try root.forEachValue(in: document.root) { found, key in
+            try root.forEachValue(in: document.root, at: 0) { found, key in
                 if let key {
                     records.append("{\"\(key.string!)\":\(String(decoding: found.jsonText, as: UTF8.self))}")
                 } else if found.kind == .array {
@@ -136,5 +136,32 @@ private final class Ended: ByteSource {
         guard next.isEmpty else { return next }
         defer { end = [] }
         return end
+    }
+}
+
+extension RecordRoot {
+    /// Passes on the values at this position, and their keys if they are members of the object there: what the cutter finds, by
+    /// another way.
+    fileprivate func forEachValue(
+        in value: JSONValue, at depth: Int, _ body: (JSONValue, _ key: JSONValue?) -> Void
+    ) throws(InputFault) {
+        guard depth < tokens.count else { return body(value, nil) }
+        let isList = value.kind == .array
+        if let next = isPointer && isList ? element(tokens[depth], of: value) : value[tokens[depth]] {
+            return try forEachValue(in: next, at: depth + 1, body)
+        }
+        if isMembers(depth), value.kind == .object { return value.members.forEach { body($1, $0) } }
+        if !isPointer, depth > 0, isList {
+            for element in value.elements { try forEachValue(in: element, at: depth, body) }
+            return
+        }
+        let keys = value.members.prefix(Self.namedKeys).map { $0.key.string ?? "" }
+        throw InputFault(
+            reason: missing(depth, value.kind == .object ? .keys(keys) : .kind(value.kind)), place: nil)
+    }
+
+    private func element(_ token: String, of list: JSONValue) -> JSONValue? {
+        guard let index = Int(token), index >= 0, String(index) == token else { return nil }
+        return list.elements.dropFirst(index).first { _ in true }
     }
 }
