@@ -171,9 +171,11 @@ package final class XMLPushParser {
             parser.begin(qualified(name, prefix), attributes, Int(count), namespaces: Int(namespaceCount))
         }
         handler.endElementNs = { context, _, _, _ in XMLPushParser.of(context)?.endElement() }
-        handler.characters = { context, text, count in XMLPushParser.report(context, text, count) }
-        handler.ignorableWhitespace = { context, text, count in XMLPushParser.report(context, text, count) }
-        handler.cdataBlock = { context, text, count in XMLPushParser.report(context, text, count) }
+        handler.characters = { context, text, count in
+            XMLPushParser.of(context)?.events?.text(UnsafeBufferPointer(start: text, count: Int(count)))
+        }
+        handler.ignorableWhitespace = handler.characters
+        handler.cdataBlock = handler.characters
         handler.internalSubset = { context, _, _, _ in XMLPushParser.of(context)?.events?.refuse(.documentType) }
         handler.entityDecl = { context, name, _, _, _, _ in
             XMLPushParser.of(context)?.events?.refuse(.entity(XMLPushParser.text(name)))
@@ -200,12 +202,6 @@ package final class XMLPushParser {
 
     private static func of(_ context: UnsafeMutableRawPointer?) -> XMLPushParser? {
         context.map { Unmanaged.fromOpaque($0).takeUnretainedValue() }
-    }
-
-    private static func report(
-        _ context: UnsafeMutableRawPointer?, _ text: UnsafePointer<xmlChar>?, _ count: Int32
-    ) {
-        of(context)?.events?.text(UnsafeBufferPointer(start: text, count: Int(count)))
     }
 
     private static func attributes(
@@ -261,10 +257,6 @@ struct OpenTag {
             index += 1
         }
     }
-
-    init() {}
-
-    private init(start: Int) { self.start = start }
 }
 
 /// The events of a parser, in the order of the document.
