@@ -56,25 +56,18 @@ struct TypeGuess {
     /// A further field of the attribute, such as its `format`.
     let field: (name: String, value: ModelValue)?
     /// The digits of a second's fraction of a date.
-    private(set) var precision = Attribute.defaultPrecision
+    let precision: Int
     /// Whole numbers that a double does not hold are among the values.
-    var hasBigIntegers = false
+    let hasBigIntegers: Bool
     /// The end of a sentence; empty where the type says it.
     let reason: String
 
-    init(_ type: AttributeType, _ reason: String = "", field: (name: String, value: ModelValue)? = nil) {
-        (self.type, self.field, self.reason) = (type, field, reason)
-    }
-
-    init(_ type: AttributeType, _ reason: String, format: String? = nil, precision: Int = Attribute.defaultPrecision) {
-        self.init(type, reason, field: format.map { ("format", .text($0)) })
-        self.precision = precision
-    }
-
-    func with(bigIntegers: Bool) -> TypeGuess {
-        var guess = self
-        guess.hasBigIntegers = bigIntegers
-        return guess
+    init(
+        _ type: AttributeType, _ reason: String = "", field: (name: String, value: ModelValue)? = nil,
+        format: String? = nil, precision: Int = Attribute.defaultPrecision, hasBigIntegers: Bool = false
+    ) {
+        (self.type, self.reason, self.precision, self.hasBigIntegers) = (type, reason, precision, hasBigIntegers)
+        self.field = format.map { ("format", .text($0)) } ?? field
     }
 
     /// The format of seconds or milliseconds since 1970.

@@ -7,7 +7,10 @@ internal import Foundation
 /// converted, inferred or skipped (`protocol/core-data.md` has the tables).
 package enum CoreDataModel {
     /// Whether a path is that of a Core Data model, by its name.
-    package static func isModel(_ path: String) -> Bool { ModelFolder.isModel(path) }
+    package static func isModel(_ path: String) -> Bool {
+        let name = ModelFolder.trimmed(path)
+        return [".xcdatamodeld", ".xcdatamodel", ".momd", ".mom"].contains { name.hasSuffix($0) }
+    }
 
     /// - Throws: `ModelError` when there is no XML to read. What is wrong with what the XML says is among
     ///   the document's faults.
@@ -26,12 +29,6 @@ package enum CoreDataModel {
 /// with its `contents`.
 struct ModelFolder {
     let path: String
-
-    /// Whether the name is one of those that Xcode gives models.
-    static func isModel(_ path: String) -> Bool {
-        let name = trimmed(path)
-        return [".xcdatamodeld", ".xcdatamodel", ".momd", ".mom"].contains { name.hasSuffix($0) }
-    }
 
     /// The path of the `contents` of the model, or of the current version of several.
     ///
@@ -61,7 +58,7 @@ struct ModelFolder {
         }
     }
 
-    private static func trimmed(_ path: String) -> String {
+    fileprivate static func trimmed(_ path: String) -> String {
         var path = path
         while path.count > 1, path.hasSuffix("/") { path.removeLast() }
         return path

@@ -7,9 +7,9 @@ struct ModelConversion {
     private let source: String
     private let report = ConversionReport()
     var entities: [EntitySource] = []
-    private var indices: [[UInt8]: Int] = [:]
-    /// The relationships that are skipped, by the bytes of entity and name.
-    private var skipped: Set<[UInt8]> = []
+    private var indices: [ExactText: Int] = [:]
+    /// The relationships that are skipped: entity and name.
+    private var skipped: Set<[ExactText]> = []
 
     init(_ root: SourceElement, source: String) {
         self.root = root
@@ -64,7 +64,7 @@ struct ModelConversion {
                 continue
             }
             // Another one of that name is reported by the reader, which sees both in the document.
-            if indices[Array(name.utf8)] == nil { indices[Array(name.utf8)] = entities.count }
+            if indices[name] == nil { indices[name] = entities.count }
             entities.append(
                 EntitySource(
                     name: name, element: element, userInfo: UserInfo(of: element),
@@ -93,7 +93,7 @@ struct ModelConversion {
         return ancestors
     }
 
-    func index(of name: String) -> Int? { indices[Array(name.utf8)] }
+    func index(of name: String) -> Int? { indices[name] }
 
     /// The attribute that an entity's objects have: its own, or an inherited one.
     func attribute(_ name: String, of entity: EntitySource) -> AttributeSource? {
@@ -133,7 +133,7 @@ struct ModelConversion {
                 let report = entity.report.part("relationships", name, at: element.place)
                 guard element.flag("transient") != true else {
                     report.leftOut("the relationship is transient: Core Data does not store it either")
-                    skipped.insert(Self.id(entity.name, name))
+                    skipped.insert([entity.name, name].map(ExactText.init))
                     continue
                 }
                 entities[index].relationships.append(
@@ -144,10 +144,6 @@ struct ModelConversion {
                     "the fetched property \(element["name"] ?? ""): it is a fetch, which a client asks for itself")
             }
         }
-    }
-
-    private static func id(_ entity: String, _ name: String) -> [UInt8] {
-        Array(entity.utf8) + [0] + Array(name.utf8)
     }
 }
 
@@ -281,7 +277,7 @@ extension ModelConversion {
             }
         }
         let holders = [target] + target.ancestors.map { entities[$0] }
-        guard !holders.contains(where: { skipped.contains(Self.id($0.name, name)) }) else {
+        guard !holders.contains(where: { skipped.contains([$0.name, name].map(ExactText.init)) }) else {
             report.leftOut("the inverse \(name): it is skipped itself")
             return nil
         }
@@ -340,10 +336,6 @@ struct EntitySource {
     var identity: [String] = []
     /// The uniqueness constraint that became the identity.
     var identityConstraint: Int?
-
-    init(name: String, element: SourceElement, userInfo: UserInfo, report: ElementReport) {
-        (self.name, self.element, self.userInfo, self.report) = (name, element, userInfo, report)
-    }
 
     func attribute(named name: String) -> AttributeSource? { attributes.first { $0.name.hasSameBytes(as: name) } }
 

@@ -10,24 +10,23 @@ struct IdentityChoice {
 
     /// - Parameter areRecords: the objects are the input's records, and not nested in others.
     /// - Returns: nil when no key that is named like an identifier, or placed as one, identifies the objects.
-    init?(of shape: ObjectShape, entity: String, areRecords: Bool) {
+    static func guess(of shape: ObjectShape, entity: String, areRecords: Bool) -> IdentityChoice? {
         guard shape.count > 0 else { return nil }
         let named = shape.keys.indices.compactMap { index in
             shape.mayIdentify(index)
                 ? IdentityName(shape.keys[index], of: entity).map { (index: index, name: $0) } : nil
         }.sorted { $0.name < $1.name }
         for (index, _) in named {
-            if let reason = Self.reason(for: index, in: shape, areRecords) {
-                self.init(guess: [index], of: shape, reason)
-                return
+            if let reason = reason(for: index, in: shape, areRecords) {
+                return IdentityChoice(guess: [index], of: shape, reason)
             }
-            if areRecords, let partner = Self.partner(of: index, in: shape) {
-                self.init(guess: [index, partner], of: shape, "unique together in \(shape.count) of \(shape.count)")
-                return
+            if areRecords, let partner = partner(of: index, in: shape) {
+                let reason = "unique together in \(shape.count) of \(shape.count)"
+                return IdentityChoice(guess: [index, partner], of: shape, reason)
             }
         }
-        guard areRecords, let (indices, reason) = Self.placed(in: shape) else { return nil }
-        self.init(guess: indices, of: shape, reason)
+        guard areRecords, let (indices, reason) = placed(in: shape) else { return nil }
+        return IdentityChoice(guess: indices, of: shape, reason)
     }
 
     private init(paths: [[String]], reason: String) { (self.paths, self.reason) = (paths, reason) }

@@ -414,18 +414,18 @@ final class EvidenceBudget {
 
 /// Hashes of the values of the first objects at a position, to see which keys determine the others.
 ///
-/// Memory: 200 bytes for each object, of at most ``mostRows`` here and 300,000 in all.
+/// Memory: 270 bytes for each object, of at most ``mostRows`` here and 300,000 in all.
 struct RowSample {
     /// Only so many keys are compared one by one.
     static let width = 32
     /// The first columns are those of any keys, the others those of keys that may identify.
     static let plainColumns = 16
     static let mostRows = 100_000
-    /// After the columns come the other halves of the hashes of keys that may identify, and a hash of all other values.
-    private static let stride = 2 * width - plainColumns + 1
+    /// After the columns comes a hash of all other values.
+    private static let stride = width + 1
 
     /// For each object; 0 where it has no value.
-    private var values: [UInt32] = []
+    private var values: [Int] = []
     /// By object, the number of the array that holds it; 0 for a single object.
     private var lists: [Int32] = []
     private(set) var isOpen = false
@@ -446,9 +446,7 @@ struct RowSample {
 
     mutating func note(_ hash: Int, at column: Int) {
         guard isOpen else { return }
-        let start = values.count - Self.stride
-        values[start + column] = Self.folded(hash)
-        if let half = Self.half(of: column) { values[start + half] = UInt32(truncatingIfNeeded: hash) }
+        values[values.count - Self.stride + column] = Self.present(hash)
     }
 
     /// Adds a value without a column, in any order of the keys.
@@ -457,16 +455,10 @@ struct RowSample {
         var hasher = Hasher()
         hasher.combine(bytes: UnsafeRawBufferPointer(key))
         hasher.combine(bytes: UnsafeRawBufferPointer(value))
-        values[values.count - 1] &+= Self.folded(hasher.finalize())
+        values[values.count - 1] &+= hasher.finalize()
     }
 
-    private static func folded(_ hash: Int) -> UInt32 {
-        max(1, UInt32(truncatingIfNeeded: hash) ^ UInt32(truncatingIfNeeded: hash >> 32))
-    }
-
-    private static func half(of column: Int) -> Int? {
-        column < plainColumns ? nil : column + width - plainColumns
-    }
+    private static func present(_ hash: Int) -> Int { hash == 0 ? 1 : hash }
 
     /// - Parameter columns: by column of the other sample, that of this one.
     mutating func merge(_ other: RowSample, _ columns: [Int?]) {
@@ -479,23 +471,13 @@ struct RowSample {
             guard isOpen else { return }
             let start = values.count - Self.stride
             for (column, own) in columns.enumerated() {
-                guard let own else { continue }
-                values[start + own] = other.value(row, column)
-                if let half = Self.half(of: own), let theirs = Self.half(of: column) {
-                    values[start + half] = other.value(row, theirs)
-                }
+                if let own { values[start + own] = other.value(row, column) }
             }
         }
         isOpen = false
     }
 
-    private func value(_ row: Int, _ column: Int) -> UInt32 { values[row * Self.stride + column] }
-
-    /// The whole hash where the key may identify; 0 where the object has no value.
-    private func key(_ row: Int, _ column: Int) -> UInt64 {
-        let half = Self.half(of: column).map { value(row, $0) } ?? 0
-        return value(row, column) == 0 ? 0 : UInt64(value(row, column)) << 32 | UInt64(half)
-    }
+    private func value(_ row: Int, _ column: Int) -> Int { values[row * Self.stride + column] }
 
     /// Values that both objects have are equal.
     ///
@@ -512,10 +494,10 @@ struct RowSample {
     /// - Parameter versions: columns of values that are others in each version of an object.
     func repetitions(at columns: [Int], versions: [Int] = []) -> (all: Int, different: Int) {
         let pairs = ((0..<Self.width) + [Self.stride - 1]).map { ($0, $0) }
-        var first: [[UInt64]: Int] = [:]
+        var first: [[Int]: Int] = [:]
         var (all, different) = (0, 0)
         for row in 0..<count {
-            let key = columns.map { self.key(row, $0) }
+            let key = columns.map { value(row, $0) }
             guard !key.contains(0) else { continue }
             guard let earlier = first[key] else {
                 first[key] = row
@@ -535,11 +517,11 @@ struct RowSample {
         guard count > 0 else { return false }
         struct Element: Hashable {
             let list: Int32
-            let key: UInt64
+            let key: Int
         }
         var seen: Set<Element> = []
         return (0..<count).allSatisfy {
-            lists[$0] == 0 || seen.insert(Element(list: lists[$0], key: key($0, column))).inserted
+            lists[$0] == 0 || seen.insert(Element(list: lists[$0], key: value($0, column))).inserted
         }
     }
 
@@ -553,7 +535,7 @@ struct RowSample {
                 list = lists[row]
                 let digits = Array("\(position)".utf8)
                 let hash = digits.withUnsafeBufferPointer { JSONValue.sampleHash(of: $0) }
-                return value(row, column) == Self.folded(hash)
+                return value(row, column) == Self.present(hash)
             }
         }
     }
@@ -563,11 +545,11 @@ struct RowSample {
     /// - Parameter columns: by column of the other sample, that of this one; nil where this one has none.
     func agrees(with other: RowSample, _ columns: [Int?], at column: Int) -> Bool {
         guard let otherColumn = columns.firstIndex(of: column) else { return true }
-        var first: [UInt64: Int] = [:]
-        for row in 0..<count where first[key(row, column)] == nil { first[key(row, column)] = row }
+        var first: [Int: Int] = [:]
+        for row in 0..<count where first[value(row, column)] == nil { first[value(row, column)] = row }
         let pairs = columns.enumerated().compactMap { theirs, own in own.map { (theirs, $0) } }
         return (0..<other.count).allSatisfy { row in
-            guard let earlier = first[other.key(row, otherColumn)] else { return true }
+            guard let earlier = first[other.value(row, otherColumn)] else { return true }
             return other.agrees(row, with: self, earlier, pairs)
         }
     }
@@ -582,9 +564,9 @@ struct RowSample {
     /// No two objects have the same values at these keys together, and each has all of them.
     func areUnique(together columns: [Int]) -> Bool {
         guard !isCut, count > 0 else { return false }
-        var seen: Set<[UInt64]> = []
+        var seen: Set<[Int]> = []
         for row in 0..<count {
-            let key = columns.map { self.key(row, $0) }
+            let key = columns.map { value(row, $0) }
             guard !key.contains(0), seen.insert(key).inserted else { return false }
         }
         return true

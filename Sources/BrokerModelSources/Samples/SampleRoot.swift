@@ -72,9 +72,9 @@ package struct SampleRoot {
         let known = model.map(KnownModel.init)
         let index = model?.index(ofEntity: entity)
         let expectsMap = index.flatMap { known?.keyMapping(of: $0) } != nil
-        var found = SampleRoot(in: value, isOnly, isXML, entity, expectsMap: false)
+        var found = Self.found(in: value, isOnly, isXML, entity, expectsMap: false)
         if expectsMap {
-            found = found ?? SampleRoot(in: value, isOnly, isXML, entity, expectsMap: true)
+            found = found ?? Self.found(in: value, isOnly, isXML, entity, expectsMap: true)
         } else if let known, let index {
             let isRecord = { (object: JSONValue) in known.isRecord(Self.keys(of: object), of: index) }
             // A list that the entity's own objects have is no envelope of them.
@@ -106,9 +106,9 @@ package struct SampleRoot {
     /// Two values are pages of one list: it is in both at the same place, under a key for lists, and all else in them is about
     /// pages, or the same in both.
     private static func arePages(_ first: JSONValue, _ second: JSONValue, _ entity: String) -> Bool {
-        guard let root = SampleRoot(in: first, true, false, entity, expectsMap: false), !root.isMap,
+        guard let root = found(in: first, true, false, entity, expectsMap: false), !root.isMap,
             let key = root.keys.first, envelopes.contains(root.keys[root.keys.count - 1]),
-            SampleRoot(in: second, true, false, entity, expectsMap: false)?.text == root.text
+            found(in: second, true, false, entity, expectsMap: false)?.text == root.text
         else { return false }
         return first.members.allSatisfy { name, value in
             let name = name.string ?? ""
@@ -124,44 +124,35 @@ package struct SampleRoot {
         "skip", "start", "success", "ok", "status", "total", "total_count", "total_pages",
     ]
 
-    private init?(in value: JSONValue, _ isOnly: Bool, _ isXML: Bool, _ entity: String, expectsMap: Bool) {
-        if isOnly, Self.isMap(value) || expectsMap && Self.holdsObjects(value) {
-            self.init(keys: [], isMap: true)
-            return
-        }
+    private static func found(
+        in value: JSONValue, _ isOnly: Bool, _ isXML: Bool, _ entity: String, expectsMap: Bool
+    ) -> SampleRoot? {
+        if isOnly, isMap(value) || expectsMap && holdsObjects(value) { return SampleRoot(keys: [], isMap: true) }
         var candidates: [Candidate] = []
-        Self.find(in: value, [], entity, expectsMap, isXML, &candidates)
+        find(in: value, [], entity, expectsMap, isXML, &candidates)
         let named = candidates.filter(\.isNamed).min { ($0.keys.count, -$0.count) < ($1.keys.count, -$1.count) }
-        if let named {
-            self.init(named, in: value)
-            return
-        }
-        guard !Self.isRecord(value, entity), isOnly else { return nil }
-        if let key = Self.onlyElement(of: value, entity) {
-            self.init(keys: [key], isMap: false)
-            return
-        }
-        if Self.hasName(value) { candidates.removeAll { $0.keys.count > 1 || !Self.envelopes.contains($0.keys[0]) } }
+        if let named { return SampleRoot(named, in: value) }
+        guard !isRecord(value, entity), isOnly else { return nil }
+        if let key = onlyElement(of: value, entity) { return SampleRoot(keys: [key], isMap: false) }
+        if hasName(value) { candidates.removeAll { $0.keys.count > 1 || !envelopes.contains($0.keys[0]) } }
         // Beside a list far below, an object with much of its own is a record.
-        if Self.ownKeys(of: value) > Self.recordKeys { candidates.removeAll { $0.keys.count > 1 } }
+        if ownKeys(of: value) > recordKeys { candidates.removeAll { $0.keys.count > 1 } }
         let enveloped = candidates.filter {
             let key = $0.keys[$0.keys.count - 1]
-            return Self.envelopes.contains(key) || isXML && Self.elements.contains(key)
+            return envelopes.contains(key) || isXML && elements.contains(key)
         }
-        if let best = enveloped.max(by: Candidate.isLess) {
-            self.init(best, in: value)
-            return
-        }
+        if let best = enveloped.max(by: Candidate.isLess) { return SampleRoot(best, in: value) }
         // The only list of an object that is no record, or one with nearly all objects.
         let all = candidates.reduce(0) { $0 + $1.count }
         guard let largest = candidates.max(by: Candidate.isLess),
             largest.count > 1 || value.members.dropFirst().first(where: { _ in true }) == nil,
-            Double(largest.count) >= Self.leastShare * Double(all)
+            Double(largest.count) >= leastShare * Double(all)
         else { return nil }
-        self.init(largest, in: value)
-        others = candidates.filter { $0.keys != largest.keys }.map {
+        var root = SampleRoot(largest, in: value)
+        root.others = candidates.filter { $0.keys != largest.keys }.map {
             "/" + $0.keys.map(\.asPointerToken).joined(separator: "/")
         }
+        return root
     }
 
     private static let leastShare = 0.6

@@ -57,14 +57,20 @@ struct ScalarShape {
     private mutating func note(number text: UnsafeBufferPointer<UInt8>) {
         guard let integer = Int64(wholeNumber: text) else {
             if Self.isIntegral(text) { wideIntegers += 1 } else { fractions += 1 }
-            let value = Double(fastJSONNumber: text) ?? .infinity
-            if Self.isLong(text) || Self.isUnderflow(text, value) { longFractions += 1 }
-            if let number = NumberText(text) { noteFraction(number.fraction) }
-            return note(value)
+            if note(decimal: text, NumberText(text)) { longFractions += 1 }
+            return
         }
         integers += 1
         if Self.isPlain(text) { plainIntegers += 1 }
         note(integer)
+    }
+
+    /// - Returns: whether a double does not hold it.
+    private mutating func note(decimal text: UnsafeBufferPointer<UInt8>, _ number: NumberText?) -> Bool {
+        let value = Double(fastJSONNumber: text) ?? .infinity
+        if let number { noteFraction(number.fraction) }
+        note(value)
+        return Self.isLong(text) || Self.isUnderflow(text, value)
     }
 
     private static func isIntegral(_ text: UnsafeBufferPointer<UInt8>) -> Bool {
@@ -104,16 +110,12 @@ struct ScalarShape {
             plainIntegers += 1
             note(integer)
         } else if let number = NumberText(text) {
-            let value = Double(fastJSONNumber: text) ?? .infinity
-            if Self.isLong(text) || Self.isUnderflow(text, value) { longTexts += 1 }
-            noteFraction(number.fraction)
+            if note(decimal: text, number) { longTexts += 1 }
             if number.fraction.contains(where: { $0 != UInt8(ascii: "0") }) || number.fraction.count > 1 {
                 let count = number.fraction.count
-                fractionLengths =
-                    min(fractionLengths?.lowerBound ?? count, count)...max(fractionLengths?.upperBound ?? count, count)
+                note(fractionLengths: count...count)
                 if number.fraction.last == UInt8(ascii: "0") { hasFinalZero = true }
             }
-            note(value)
         }
     }
 
@@ -137,6 +139,11 @@ struct ScalarShape {
         return mantissa.count(where: \.isDigit) > digitsOfDoubles
     }
 
+    private mutating func note(fractionLengths theirs: ClosedRange<Int>) {
+        let mine = fractionLengths ?? theirs
+        fractionLengths = min(mine.lowerBound, theirs.lowerBound)...max(mine.upperBound, theirs.upperBound)
+    }
+
     private mutating func note(_ number: Double) {
         range = min(range?.lowerBound ?? number, number)...max(range?.upperBound ?? number, number)
     }
@@ -149,11 +156,7 @@ struct ScalarShape {
         dateKinds.formUnion(other.dateKinds)
         fractionDigits = max(fractionDigits, other.fractionDigits)
         hasFinalZero = hasFinalZero || other.hasFinalZero
-        if let theirs = other.fractionLengths {
-            let mine = fractionLengths ?? theirs
-            fractionLengths =
-                min(mine.lowerBound, theirs.lowerBound)...max(mine.upperBound, theirs.upperBound)
-        }
+        if let theirs = other.fractionLengths { note(fractionLengths: theirs) }
         wideIntegers += other.wideIntegers
         fractions += other.fractions
         longFractions += other.longFractions
@@ -187,8 +190,6 @@ struct ScalarShape {
             ? .integer64 : .string
     }
 
-    /// Whole numbers that a double does not hold are among them.
-    var hasBigIntegers: Bool { bigIntegers > 0 }
     /// All are booleans.
     var areBooleans: Bool { booleans == count }
     /// All are numbers.
@@ -212,7 +213,7 @@ extension ScalarShape {
     func type(key: String = "", readsTexts: Bool = false) -> TypeGuess {
         switch count {
         case 0: TypeGuess(.transformable, "\(Self.alwaysNull), so anything may come")
-        case numbers: (unixTime(key) ?? numberType).with(bigIntegers: hasBigIntegers)
+        case numbers: unixTime(key) ?? numberType
         case booleans: TypeGuess(.boolean)
         // The type of an empty text is string.
         case texts where emptyTexts > 0: TypeGuess(.string)
@@ -224,7 +225,7 @@ extension ScalarShape {
 
     /// - Precondition: all values are numbers.
     private var numberType: TypeGuess {
-        if integers == count { return TypeGuess(.integer64) }
+        if integers == count { return TypeGuess(.integer64, hasBigIntegers: bigIntegers > 0) }
         return longFractions > 0 || wideIntegers > 0 || bigIntegers > 0 || !isFinite
             ? TypeGuess(.decimal, "more digits than other numbers hold") : TypeGuess(.double)
     }

@@ -42,7 +42,7 @@ final class ShapeReading {
         let keys = given.first { EntityName.words($0.key) == EntityName.words(name) }?.value
         let choice: IdentityChoice? =
             switch keys {
-            case nil: IdentityChoice(of: shape, entity: name, areRecords: shape === root)
+            case nil: IdentityChoice.guess(of: shape, entity: name, areRecords: shape === root)
             case [GivenIdentity.none]: nil
             case [GivenIdentity.content]: .content
             case let keys?: IdentityChoice(given: keys.map { shape.path(named: $0) }, in: shape)
@@ -326,29 +326,25 @@ enum ShapeMap {
         let isMany = shape.further != nil
         let isSparse = count > 2 && filled < Self.mostFilled
         let areCodes = keys >= Self.leastCodes && shape.keys.allSatisfy(Self.isCode)
-        if shape.properties.allSatisfy({ $0.isObjects && !$0.hasLists }) {
-            let isLike = Self.likeness(shape) >= Self.leastLikeness
-            let isMap = isMany || areCodes || (isSparse ? keys >= 5 : count <= 2 && keys >= Self.leastKeys)
-            guard isMap, isLike else {
-                guard isMany else { return nil }
-                self = .values
-                return
-            }
-            // Objects of one key in several parents are the same, as far as was seen.
-            let repeated = shape.properties.filter { $0.count > 1 }
-            let repetitions = repeated.reduce(0) { $0 + $1.count - 1 }
-            let all = shape.properties.reduce(0) { $0 + $1.count }
-            let isShared =
-                repetitions >= Self.leastRepetitions && Double(repetitions) >= Self.leastShared * Double(all)
-                && repeated.allSatisfy { property in
-                    guard let objects = property.objects else { return false }
-                    return objects.rows.isConstant && !objects.properties.contains(where: \.hasObjects)
-                }
-            self = .objects(isShared: isShared)
+        let areObjects = shape.properties.allSatisfy { $0.isObjects && !$0.hasLists }
+        let isMap = isMany || areCodes || (isSparse ? keys >= 5 : count <= 2 && keys >= Self.leastKeys)
+        guard areObjects, isMap, Self.likeness(shape) >= Self.leastLikeness else {
+            let areMany = !areObjects && keys >= Self.leastValues && (isSparse || count <= 2)
+            guard isMany || areMany else { return nil }
+            self = .values
             return
         }
-        guard isMany || keys >= Self.leastValues && (isSparse || count <= 2) else { return nil }
-        self = .values
+        // Objects of one key in several parents are the same, as far as was seen.
+        let repeated = shape.properties.filter { $0.count > 1 }
+        let repetitions = repeated.reduce(0) { $0 + $1.count - 1 }
+        let all = shape.properties.reduce(0) { $0 + $1.count }
+        let isShared =
+            repetitions >= Self.leastRepetitions && Double(repetitions) >= Self.leastShared * Double(all)
+            && repeated.allSatisfy { property in
+                guard let objects = property.objects else { return false }
+                return objects.rows.isConstant && !objects.properties.contains(where: \.hasObjects)
+            }
+        self = .objects(isShared: isShared)
     }
 
     /// One object with very many keys that are codes or versions.
