@@ -111,13 +111,11 @@ package final class PageClient: Sendable {
             throw PageError(
                 "\(place) was answered with status 304 (not changed), although the request was not for a changed page "
                     + "alone: the server, or a cache before it, is at fault.")
-        case 429, 502, 503, 504:
+        case 429, 502, 503, 504,
+            403 where RetryPolicy.isLimit(transfer.fields):
+            let reason = status == 403 ? ", as a limit of the rate is" : ""
             throw PageError(
-                "\(place) was refused with status \(status).", isTemporary: true,
-                retryAfter: RetryPolicy.wait(askedForBy: transfer.fields, now: Date()))
-        case 403 where RetryPolicy.isLimit(transfer.fields):
-            throw PageError(
-                "\(place) was refused with status 403, as a limit of the rate is.", isTemporary: true,
+                "\(place) was refused with status \(status)\(reason).", isTemporary: true,
                 retryAfter: RetryPolicy.wait(askedForBy: transfer.fields, now: Date()))
         case 401, 403:
             throw PageError(
@@ -247,18 +245,15 @@ package struct RetryPolicy: Sendable {
         return number < leastEpoch ? number : max(0, number - now.timeIntervalSince1970)
     }
 
-    /// The seconds that a server asks a client to wait (RFC 9110, section 10.2.3): a number, or a date in the one form that
-    /// servers may generate (IMF-fixdate, section 5.6.7). Nil for other texts.
+    /// The seconds that a server asks a client to wait (RFC 9110, section 10.2.3): a number, or a date in one of the forms of
+    /// section 5.6.7. Nil for other texts.
     static func wait(askedFor text: String, now: Date) -> Double? {
         if !text.isEmpty, text.utf8.allSatisfy((UInt8(ascii: "0")...UInt8(ascii: "9")).contains) {
             // A number that no integer holds is a long time, too.
             return Double(text) ?? .infinity
         }
-        let formatter = DateFormatter()
-        formatter.locale = Locale(identifier: "en_US_POSIX")
-        formatter.timeZone = TimeZone(secondsFromGMT: 0)
-        formatter.dateFormat = "EEE, dd MMM yyyy HH:mm:ss 'GMT'"
-        return formatter.date(from: text).map { max(0, $0.timeIntervalSince(now)) }
+        let date = curl_getdate(text, nil)
+        return date < 0 ? nil : max(0, Double(date) - now.timeIntervalSince1970)
     }
 }
 
@@ -290,12 +285,7 @@ package struct PageHeaders: Sendable {
 
     /// RFC 9110, section 5.6.2.
     private static func isToken(_ name: Substring) -> Bool {
-        !name.isEmpty
-            && name.utf8.allSatisfy { byte in
-                let character = Character(UnicodeScalar(byte))
-                return character.isASCII && (character.isLetter || character.isNumber)
-                    || "!#$%&'*+-.^_`|~".contains(character)
-            }
+        name.wholeMatch(of: /[-!#$%&'*+.^_`|~0-9A-Za-z]+/) != nil
     }
 
     /// The fields for a URL: none where it has another scheme, host or port than the first page.

@@ -53,6 +53,12 @@ package enum PageRule: Hashable, Sendable {
         package init(_ request: PageRequest, parameter: String? = nil, isCounted: Bool = false) {
             (self.request, self.parameter, self.isCounted) = (request, parameter, isCounted)
         }
+
+        /// The same request with another number, after which there may be no page.
+        init(_ request: PageRequest, counting parameter: String, to number: Int) {
+            self.init(
+                request.setting([(parameter, PageRequest.Value(number))]), parameter: parameter, isCounted: true)
+        }
     }
 
     /// A page, as far as the next one depends on it.
@@ -90,8 +96,8 @@ package enum PageRule: Hashable, Sendable {
     /// - Returns: nil after the last page.
     package func next(after answer: Answer) throws(PageError) -> Next? {
         let (request, guess) = (answer.request, answer.further.guess)
-        func setting(_ parameter: String, _ value: PageRequest.Value, isCounted: Bool = false) -> Next {
-            Next(request.setting([(parameter, value)]), parameter: parameter, isCounted: isCounted)
+        func setting(_ parameter: String, _ value: PageRequest.Value) -> Next {
+            Next(request.setting([(parameter, value)]), parameter: parameter)
         }
         switch self {
         case .found, .link:
@@ -123,11 +129,11 @@ package enum PageRule: Hashable, Sendable {
             guard let number = request.value(of: parameter).flatMap({ Int($0) }) else {
                 throw PageError("\(request) has no number \(parameter), by which --page-parameter counts.")
             }
-            return setting(parameter, PageRequest.Value(number + 1), isCounted: true)
+            return Next(request, counting: parameter, to: number + 1)
         case .offset(let parameter):
             guard guess.hasMore != false, answer.count > 0 else { return nil }
             let number = request.value(of: parameter).flatMap { Int($0) } ?? 0
-            return setting(parameter, PageRequest.Value(number + answer.count), isCounted: true)
+            return Next(request, counting: parameter, to: number + answer.count)
         }
     }
 
@@ -295,9 +301,7 @@ package struct PageGuess {
         let isAll = total.flatMap { total in answer.total.map { $0 >= total } } ?? false
         guard pages.map({ found.number < $0 }) ?? (answer.count > 0 && !isAll) else { return nil }
         let parameter = given ?? found
-        return PageRule.Next(
-            request.setting([(parameter.name, PageRequest.Value(parameter.number + 1))]), parameter: parameter.name,
-            isCounted: true)
+        return PageRule.Next(request, counting: parameter.name, to: parameter.number + 1)
     }
 
     private func nextOffset(after answer: PageRule.Answer) -> PageRule.Next? {
@@ -306,9 +310,7 @@ package struct PageGuess {
         guard let found = offset ?? (hasEnd ? given : nil), answer.count > 0 else { return nil }
         let parameter = given ?? found
         guard total.map({ found.number + answer.count < $0 }) ?? true else { return nil }
-        return PageRule.Next(
-            request.setting([(parameter.name, PageRequest.Value(parameter.number + answer.count))]),
-            parameter: parameter.name, isCounted: true)
+        return PageRule.Next(request, counting: parameter.name, to: parameter.number + answer.count)
     }
 
     /// The parameter of a request that has a number under one of these names.
