@@ -179,8 +179,8 @@ final class FileBytes: ByteSource {
     }
 
     func isReady(within milliseconds: Int32) -> Bool {
-        guard let pipe, !PipeInput.isReady(pipe) else { return true }
-        return Self.poll(descriptor, PipeInput.takeWait(pipe) ? 0 : milliseconds)
+        guard let pipe, let hasWaited = PipeInput.takeWait(pipe) else { return true }
+        return Self.poll(descriptor, hasWaited ? 0 : milliseconds)
     }
 
     fileprivate static func poll(_ descriptor: Int32, _ milliseconds: Int32) -> Bool {
@@ -265,15 +265,13 @@ package enum PipeInput {
         return (pipe.pending, pipe.isOver)
     }
 
-    fileprivate static func isReady(_ path: String) -> Bool {
-        pipes.withLock { $0[path].map { $0.isOver || !$0.pending.isEmpty } ?? false }
-    }
-
-    /// The time without bytes has passed already; once.
-    fileprivate static func takeWait(_ path: String) -> Bool {
+    /// Whether the time without bytes has passed already, once; nil where the next read need not wait.
+    fileprivate static func takeWait(_ path: String) -> Bool? {
         pipes.withLock { pipes in
-            defer { pipes[path]?.hasWaited = false }
-            return pipes[path]?.hasWaited ?? false
+            guard let pipe = pipes[path] else { return false }
+            guard !pipe.isOver, pipe.pending.isEmpty else { return nil }
+            pipes[path]?.hasWaited = false
+            return pipe.hasWaited
         }
     }
 

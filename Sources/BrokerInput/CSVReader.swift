@@ -395,7 +395,7 @@ struct CSVHeader {
         count = names.count
         let written = CSVNames(names, keys: keys)
         for field in names.indices {
-            let path = written.path(of: field)
+            let path = written.paths[field]
             guard path.count < RecordLimits.maximumDepth else {
                 throw InputFault(
                     reason: "the header's field \(field + 1) has too many dots: \(RecordLimits.tooDeep)", place: place)
@@ -419,12 +419,12 @@ struct CSVHeader {
     /// way to those of the header.
     private mutating func add(_ field: Int, _ key: Key, _ written: CSVNames) {
         var free = key
-        var isFree = places[key] == nil && (written.isGiven(field) || !written.hasKey(key.name))
+        var isFree = places[key] == nil && (written.isGiven[field] || !written.givenKeys.contains(key.name))
         while !isFree {
             let number = numbers[key] ?? 2
             numbers[key] = number + 1
             free = Key(object: key.object, name: key.name + Array("_\(number)".utf8))
-            isFree = places[free] == nil && !written.hasKey(free.name)
+            isFree = places[free] == nil && !written.givenKeys.contains(free.name)
         }
         add(.field(field), at: free)
     }
@@ -535,17 +535,11 @@ struct CSVRow {
         if let number = decimal?.number(bytes[range(field)]) {
             number.withUnsafeBufferPointer { writer.string($0) }
         } else {
-            withText(field) { writer.string($0) }
+            bytes.withUnsafeBufferPointer { writer.string(UnsafeBufferPointer(rebasing: $0[range(field)])) }
         }
     }
 
-    func withText<Result>(_ field: Int, _ body: (UnsafeBufferPointer<UInt8>) -> Result) -> Result {
-        bytes.withUnsafeBufferPointer { body(UnsafeBufferPointer(rebasing: $0[range(field)])) }
-    }
-
-    var texts: [String] {
-        fields.indices.map { withText($0) { String(decoding: $0, as: UTF8.self) } }
-    }
+    var texts: [String] { fields.indices.map { String(decoding: bytes[range($0)], as: UTF8.self) } }
 
     /// The first byte of the field that is being read that is not UTF-8, and its position.
     var fieldFault: (place: InputPlace, seen: String)? {
@@ -569,10 +563,11 @@ struct CSVRow {
 /// Dots divide a name into keys, except in one like `No.`, `St. Name` or `a..b`, and where another name makes a value of
 /// one of its objects. There the whole name is one key.
 struct CSVNames {
-    private var paths: [[[UInt8]]] = []
-    private var given: [Bool] = []
+    private(set) var paths: [[[UInt8]]] = []
+    /// The name is in the header as it is.
+    private(set) var isGiven: [Bool] = []
     /// All keys of the names that are in the header as they are.
-    private var givenKeys: Set<[UInt8]> = []
+    private(set) var givenKeys: Set<[UInt8]> = []
 
     private static let dot = UInt8(ascii: ".")
 
@@ -580,25 +575,17 @@ struct CSVNames {
         for (index, name) in names.enumerated() {
             guard !keys.contains(name) else {
                 paths.append([Array(name.utf8)])
-                given.append(true)
+                isGiven.append(true)
                 continue
             }
             let isBlank = name.utf8.allSatisfy(Self.isBlank)
             let written = isBlank ? Array("column_\(index + 1)".utf8) : Array(name.utf8)
             paths.append(Self.isPath(written) ? written.split(separator: Self.dot).map(Array.init) : [written])
-            given.append(!isBlank)
+            isGiven.append(!isBlank)
         }
         flattenPathsThroughValues()
-        for (index, path) in paths.enumerated() where given[index] { givenKeys.formUnion(path) }
+        for (index, path) in paths.enumerated() where isGiven[index] { givenKeys.formUnion(path) }
     }
-
-    func path(of field: Int) -> [[UInt8]] { paths[field] }
-
-    /// The name is in the header as it is.
-    func isGiven(_ field: Int) -> Bool { given[field] }
-
-    /// A name of the header has that key.
-    func hasKey(_ key: [UInt8]) -> Bool { givenKeys.contains(key) }
 
     private static func isBlank(_ byte: UInt8) -> Bool { byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t") }
 
