@@ -112,12 +112,10 @@ extension ModelConversion {
 
     /// The first uniqueness constraint over attributes alone.
     private func constraint(of entity: EntitySource) -> (index: Int, names: [String])? {
-        for (index, names) in entity.uniquenessConstraints.enumerated() where !names.isEmpty {
-            if names.allSatisfy({ attribute($0, of: entity).map { $0.type != .transformable } ?? false }) {
-                return (index, names)
-            }
-        }
-        return nil
+        entity.uniquenessConstraints.enumerated().first { _, names in
+            !names.isEmpty
+                && names.allSatisfy { attribute($0, of: entity).map { $0.type != .transformable } ?? false }
+        }.map { ($0.offset, $0.element) }
     }
 
     private func usualName(_ entity: EntitySource) -> String? {

@@ -103,10 +103,8 @@ final class ShapeReading {
             return leaf(.json("objects under a key of Broker's own"))
         }
         guard property.hasObjects, let objects = property.objects else {
-            guard property.wrappers.isEmpty || property.hasLists || property.deepObjects > 0 else {
-                return [ModelLeaf(wrappedIn: property, at: path)]
-            }
-            return property.hasLists || property.deepObjects > 0 ? leaf(.json(property.jsonReason)) : leaf(.attribute)
+            return property.hasLists || property.deepObjects > 0
+                ? leaf(.json(property.jsonReason)) : [ModelLeaf(wrappedIn: property, at: path)]
         }
         let name = EntityName.camel(EntityName.singular(EntityName.words(path.last!)))
         guard property.wrappers.isEmpty, property.deepObjects == 0, property.otherLists == 0,
@@ -148,7 +146,7 @@ final class ShapeReading {
             let isJSON =
                 property.hasObjects || property.hasLists || property.deepObjects > 0
                 || !property.wrappers.isEmpty && HolderValue.isReserved(path[0])
-            if isJSON || property.wrappers.isEmpty { return [leaf(isJSON ? .json(property.jsonReason) : .attribute)] }
+            if isJSON { return [leaf(.json(property.jsonReason))] }
             let others = property.paths(at: path).filter { $0 != path }
             return [ModelLeaf(path: path, others: others, property: property, form: .attribute)]
         case .relationship(let index):
