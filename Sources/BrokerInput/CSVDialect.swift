@@ -214,31 +214,28 @@ struct CSVBeginning {
     /// The dialect, and where the header begins, or the first record.
     ///
     /// Where the reader would find a fault in these lines, and none with another quote or escape, they have that.
-    func dialect() -> (CSVDialect, text: Int) {
+    func dialect() -> (dialect: CSVDialect, text: Int) {
         var dialect = CSVDialect()
         dialect.quote = options.quote.byte
         dialect.escape = options.escape == options.quote ? 0 : options.escape.byte
         dialect.comment = options.comment?.byte ?? 0
         let usual = found(dialect)
-        guard width(of: usual.text, usual.dialect) == nil else { return (usual.dialect, usual.text) }
-        var others: [(CSVDialect, note: String)] = []
+        guard width(of: usual.text, usual.dialect) == nil else { return usual }
+        let reason = "since the first lines cannot be read otherwise"
+        var others: [CSVDialect] = []
         if options.escape == .none, bytes[..<scanned].contains(UInt8(ascii: "\\")) {
             var other = dialect
             other.escape = UInt8(ascii: "\\")
-            others.append((other, "a backslash before a quote is its escape, as with --escape '\\'"))
+            other.notes = ["a backslash before a quote is its escape, as with --escape '\\', \(reason)"]
+            others.append(other)
         }
         if options.quote == .quote, hasSingleQuotes {
             var other = dialect
             other.quote = UInt8(ascii: "'")
-            others.append((other, "fields are in single quotes, as with --quote \"'\""))
+            other.notes = ["fields are in single quotes, as with --quote \"'\", \(reason)"]
+            others.append(other)
         }
-        for (other, note) in others {
-            var (dialect, text) = found(other)
-            guard width(of: text, dialect) ?? 0 > 1 else { continue }
-            dialect.notes.insert("\(note), since the first lines cannot be read otherwise", at: 0)
-            return (dialect, text)
-        }
-        return (usual.dialect, usual.text)
+        return others.lazy.map(found).first { width(of: $0.text, $0.dialect) ?? 0 > 1 } ?? usual
     }
 
     /// A field seems to begin with one, and a field to end with one.
