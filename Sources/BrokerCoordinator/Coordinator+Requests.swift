@@ -262,7 +262,7 @@ extension Coordinator {
 /// Lists of jobs.
 extension Coordinator {
     /// Calls `notify` for each slow job from now on, on a thread of the coordinator's; must not block.
-    package func onSlowJob(_ notify: @escaping @Sendable (SlowJob) -> Void) { statistics.slowObserver.set(notify) }
+    package func onSlowJob(_ notify: @escaping @Sendable (EndedJob) -> Void) { statistics.slowObserver.set(notify) }
 
     /// The jobs that have not ended, the oldest first.
     package func runningJobs(_ count: Int, as asker: JobOwner) -> [RunningJob] {
@@ -286,7 +286,7 @@ extension Coordinator {
     }
 
     /// The slow jobs that are remembered, those with the most work of their own first.
-    package func slowJobs(_ count: Int, as asker: JobOwner) -> [SlowJob] {
+    package func slowJobs(_ count: Int, as asker: JobOwner) -> [EndedJob] {
         Array(statistics.slowJobs.filter { asker.maySee(jobOf: $0.owner) }.prefix(count))
     }
 

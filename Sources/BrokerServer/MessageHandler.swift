@@ -688,15 +688,6 @@ extension JSONWriter {
         member("error", raw: failed.error)
     }
 
-    fileprivate mutating func members(_ slow: SlowJob) {
-        job(slow.id, slow.sequence, slow.owner)
-        member("acceptedAt", slow.acceptedAt)
-        strings("operations", slow.operations)
-        strings("entities", slow.entities)
-        member("failed", slow.isFailed)
-        times(slow.times)
-    }
-
     fileprivate mutating func members(_ ended: EndedJob) {
         job(ended.id, ended.sequence, ended.owner)
         member("failed", ended.isFailed)
@@ -706,12 +697,8 @@ extension JSONWriter {
         strings("operations", details.operations)
         strings("entities", details.entities)
         member("records", details.records)
-        times(details.times)
-    }
-
-    private mutating func times(_ times: StageTimes) {
         object("microseconds") { writer in
-            for (stage, microseconds) in times.named { writer.member(stage, microseconds) }
+            for (stage, microseconds) in details.times.named { writer.member(stage, microseconds) }
         }
     }
 }

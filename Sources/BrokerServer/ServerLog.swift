@@ -99,13 +99,14 @@ final class ServerLog: Sendable {
         }
     }
 
-    func slow(_ job: SlowJob) {
-        log(.slowJob, of: job.owner.user) {
+    func slow(_ job: EndedJob) {
+        guard let owner = job.owner, let details = job.details else { return }
+        log(.slowJob, of: owner.user) {
             var all: Logger.Metadata = ["id": "\(job.id)"]
             if let sequence = job.sequence { all["sequence"] = "\(sequence)" }
-            all["operations"] = "\(job.operations.joined(separator: ","))"
-            all["entities"] = "\(job.entities.joined(separator: ","))"
-            for (stage, microseconds) in job.times.named { all[stage] = "\(Double(microseconds) / 1_000)ms" }
+            all["operations"] = "\(details.operations.joined(separator: ","))"
+            all["entities"] = "\(details.entities.joined(separator: ","))"
+            for (stage, microseconds) in details.times.named { all[stage] = "\(Double(microseconds) / 1_000)ms" }
             return ("A job was slow.", all)
         }
     }

@@ -434,11 +434,12 @@ extension TestCoordinator {
         #expect(buckets.cumulative.count == LatencyBuckets.bounds.count)
     }
 
-    private func slowJob(_ id: String, work: Int64, waited: Int64 = 0, acceptedAt: Int64 = 0) -> SlowJob {
-        SlowJob(
-            id: id, sequence: nil, owner: .server, operations: [], entities: [], isFailed: false,
-            acceptedAt: acceptedAt,
-            times: StageTimes(waited: waited, merged: work, work: work))
+    private func slowJob(_ id: String, work: Int64, waited: Int64 = 0, acceptedAt: Int64 = 0) -> EndedJob {
+        EndedJob(
+            id: id, sequence: nil, owner: .server, isFailed: false,
+            details: EndedJob.Details(
+                client: nil, acceptedAt: acceptedAt, records: 0,
+                times: StageTimes(waited: waited, merged: work, work: work), contents: JobContents([]), changed: []))
     }
 
     @Test func `a slow job is remembered, and is first, however many jobs waited for it`() {
@@ -447,7 +448,7 @@ extension TestCoordinator {
         slow.add(slowJob("culprit", work: 4_900_000))
         for number in 0..<200 { slow.add(slowJob("\(number)", work: Int64(number % 7), waited: 4_000_000)) }
         #expect(slow.jobs.count == SlowJobs.maximumCount && slow.byWork.first?.id == "culprit")
-        #expect(zip(slow.byWork, slow.byWork.dropFirst()).allSatisfy { $0.times.work >= $1.times.work })
+        #expect(zip(slow.byWork, slow.byWork.dropFirst()).allSatisfy { $0.work >= $1.work })
     }
 
     @Test func `slow jobs of more than an hour ago are the first to be forgotten`() {
@@ -479,7 +480,8 @@ extension TestCoordinator {
         let slow = test.coordinator.slowJobs(20, as: .server)
         let first = try #require(slow.first)
         #expect(
-            first.id == "large" && first.owner == other && first.operations == ["process"] && first.entities == ["A"])
+            first.id == "large" && first.owner == other && first.details?.operations == ["process"]
+                && first.details?.entities == ["A"])
         let next = try #require(slow.dropFirst().first)
         #expect(next.times.work < first.times.work && slow.count == 11)
         // In the same statements each has the share of its rows.
@@ -553,4 +555,8 @@ extension TestCoordinator {
         #expect(test.coordinator.runningJobs(10, as: one).isEmpty)
         #expect(test.statistics.contains(#""oldestMilliseconds":0"#))
     }
+}
+
+extension EndedJob {
+    fileprivate var times: StageTimes { details?.times ?? StageTimes() }
 }

@@ -1,6 +1,6 @@
 package import BrokerStore
 
-/// A job that has ended.
+/// A job that has ended. A slow one took long from its frame to the durable transaction.
 package struct EndedJob: Sendable {
     package let id: String
     package let sequence: Int64?
@@ -27,6 +27,10 @@ package struct EndedJob: Sendable {
 }
 
 extension EndedJob {
+    /// The time that the workers and the writer spent on the job alone.
+    var work: Int64 { details?.times.work ?? 0 }
+    var acceptedAt: Int64 { details?.acceptedAt ?? 0 }
+
     init(_ job: AcceptedJob, _ times: StageTimes) {
         var changed: [String] = []
         if job.contents.hasMappings, case .completed(let outcome) = job.end {

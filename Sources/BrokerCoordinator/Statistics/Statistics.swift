@@ -2,7 +2,7 @@ internal import BrokerJSON
 internal import BrokerJournal
 internal import BrokerModel
 internal import BrokerStaging
-package import BrokerStore
+internal import BrokerStore
 internal import Histogram
 
 /// The counters of the coordinator. Cheap enough for every job: one lock and a few additions.
@@ -55,7 +55,7 @@ final class Statistics: Sendable {
 
     private let counters: Monitor<Counters>
     let startedAt: Int64
-    let slowObserver = Callback<SlowJob>()
+    let slowObserver = Callback<EndedJob>()
 
     init(slow: Int64 = SlowJobs.defaultMicroseconds) {
         startedAt = monotonicMicroseconds()
@@ -72,12 +72,12 @@ final class Statistics: Sendable {
 
     var now: Counters { counters.withLock { $0 } }
 
-    var slowJobs: [SlowJob] { counters.withLock { $0.slow.byWork } }
+    var slowJobs: [EndedJob] { counters.withLock { $0.slow.byWork } }
 
     /// Those of that id that are remembered, the newest first.
     func endedJobs(_ id: String) -> [EndedJob] { counters.withLock { $0.ended.find(id) } }
 
-    func reports(_ jobs: [SlowJob]) -> [@Sendable () -> Void] {
+    func reports(_ jobs: [EndedJob]) -> [@Sendable () -> Void] {
         slowObserver.isSet ? jobs.map { job in { self.slowObserver(job) } } : []
     }
 }
@@ -217,19 +217,6 @@ struct Latencies {
     }
 }
 
-/// A job that took long from its frame to the durable transaction.
-package struct SlowJob: Sendable {
-    package let id: String
-    package let sequence: Int64?
-    package let owner: JobOwner
-    package let operations: [String]
-    package let entities: [String]
-    package let isFailed: Bool
-    /// In milliseconds since 1970.
-    package let acceptedAt: Int64
-    package let times: StageTimes
-}
-
 /// The slow jobs that are remembered. A pure value.
 ///
 /// One long job makes many others wait, which end after it. So the jobs with the least work of their own are forgotten first,
@@ -241,18 +228,18 @@ struct SlowJobs {
     private static let agedMilliseconds: Int64 = 3_600_000
 
     let microseconds: Int64
-    private(set) var jobs: [SlowJob] = []
+    private(set) var jobs: [EndedJob] = []
 
     init(from microseconds: Int64) { self.microseconds = microseconds }
 
-    mutating func add(_ job: SlowJob) {
+    mutating func add(_ job: EndedJob) {
         jobs.append(job)
         guard jobs.count > Self.maximumCount else { return }
         let aged = jobs.firstIndex { $0.acceptedAt < job.acceptedAt - Self.agedMilliseconds }
-        jobs.remove(at: aged ?? jobs.indices.min { jobs[$0].times.work < jobs[$1].times.work }!)
+        jobs.remove(at: aged ?? jobs.indices.min { jobs[$0].work < jobs[$1].work }!)
     }
 
-    var byWork: [SlowJob] { jobs.reversed().sorted { $0.times.work > $1.times.work } }
+    var byWork: [EndedJob] { jobs.reversed().sorted { $0.work > $1.work } }
 }
 
 /// A histogram of fixed buckets, for monitoring systems that add those of several times or servers (Prometheus).
@@ -413,8 +400,8 @@ struct RecentJobs {
 
 extension Statistics.Counters {
     /// Counts a transaction that has become durable. Returns its slow jobs.
-    mutating func note(_ applied: [AcceptedJob], _ committedAt: Int64) -> [SlowJob] {
-        var slowJobs: [SlowJob] = []
+    mutating func note(_ applied: [AcceptedJob], _ committedAt: Int64) -> [EndedJob] {
+        var slowJobs: [EndedJob] = []
         var slot = RecentJobs.Slot.Counts(commits: 1)
         var allTimes: [StageTimes] = []
         allTimes.reserveCapacity(applied.count)
@@ -435,9 +422,10 @@ extension Statistics.Counters {
             let times = job.times(committedAt)
             note(times)
             allTimes.append(times)
-            if job.end != nil { ended.add(EndedJob(job, times)) }
-            guard times.total >= slow.microseconds else { continue }
-            slowJobs.append(job.slowJob(times))
+            guard job.end != nil else { continue }
+            let job = EndedJob(job, times)
+            ended.add(job)
+            if times.total >= slow.microseconds { slowJobs.append(job) }
         }
         for job in slowJobs { slow.add(job) }
         totals.add(slot)
@@ -459,15 +447,5 @@ extension Statistics.Counters {
         latencies.record(times)
         let values = times.values
         for stage in StageTimes.stages(isJournaled: times.isJournaled) { buckets[stage].record(max(0, values[stage])) }
-    }
-}
-
-extension AcceptedJob {
-    fileprivate func slowJob(_ times: StageTimes) -> SlowJob {
-        var changed: [String] = []
-        if case .completed(let outcome) = end { changed = outcome.changes.map(\.entity) }
-        return SlowJob(
-            id: id, sequence: sequence, owner: owner, operations: contents.operationNames,
-            entities: contents.entityNames(changed), isFailed: !isCommitted, acceptedAt: acceptedAt, times: times)
     }
 }

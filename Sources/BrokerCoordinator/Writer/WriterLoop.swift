@@ -302,7 +302,7 @@ struct WriterLoop {
         if settlement.hasUnrecordedFailures { recordFailuresAt = recordFailuresAt ?? committedAt }
         // A client that gets an outcome and asks for `stats` finds it counted.
         let facts = StoreFacts(store)
-        var slow: [SlowJob] = []
+        var slow: [EndedJob] = []
         statistics.count {
             slow = $0.note(applied, committedAt)
             $0.facts = facts
