@@ -41,7 +41,9 @@ extension Coordinator {
         named name: String, before ticket: Int, from source: Int = 0,
         _ notify: @escaping @Sendable (Result<StoredBookmark?, StoreError>) -> Void
     ) {
-        whenEnded(before: ticket, from: source) { [ledger] in ledger.findBookmark(named: name, notify) }
+        whenEnded(before: ticket, from: source) { [ledger] in
+            ledger.read({ reader throws(StoreError) in try reader.bookmark(named: name) }, notify)
+        }
     }
 
     package typealias Wait = AppliedPosition.Wait
@@ -304,14 +306,13 @@ extension Coordinator {
                 nil
             }
         }
-        failures.findFailures(count, filter, as: asker) { result in
-            notify(
-                result.map { recorded in
-                    let known = Set(recorded.map(\.sequence))
-                    let all = recorded + unrecorded.filter { !known.contains($0.sequence) }
-                    return Array(all.sorted { $0.sequence > $1.sequence }.prefix(count))
-                })
-        }
+        failures.read(
+            { reader throws(StoreError) in
+                let recorded = try reader.failures(count, filter, as: asker)
+                let known = Set(recorded.map(\.sequence))
+                let all = recorded + unrecorded.filter { !known.contains($0.sequence) }
+                return Array(all.sorted { $0.sequence > $1.sequence }.prefix(count))
+            }, notify)
     }
 }
 
@@ -322,7 +323,7 @@ extension Coordinator {
         _ query: RejectQuery, as asker: JobOwner,
         _ notify: @escaping @Sendable (Result<(rejects: [StoredReject], hasMore: Bool), StoreError>) -> Void
     ) {
-        failures.findRejects(query, as: asker, notify)
+        failures.read({ reader throws(StoreError) in try reader.rejects(query, as: asker) }, notify)
     }
 
     /// Deletes those that the asker may see. `notify` is called on the writer's thread.

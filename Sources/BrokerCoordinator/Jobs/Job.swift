@@ -434,17 +434,6 @@ package struct RunningJob: Sendable {
     package let age: Int64
 }
 
-/// A job that failed, for a list of those.
-package struct FailedJob: Sendable {
-    package let id: String
-    package let sequence: Int64
-    /// Nil for a job that ended before owners were stored.
-    package let owner: JobOwner?
-    package let acceptedAt: Int64
-    /// The `error` object: JSON.
-    package let error: [UInt8]
-}
-
 package enum Cancellation: Sendable {
     /// The job has failed with `cancelled`, which its observer has received, and it retains its ticket.
     case cancelled

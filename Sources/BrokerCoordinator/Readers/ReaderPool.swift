@@ -221,35 +221,7 @@ final class LedgerThread: Sendable {
             }, notify)
     }
 
-    /// The newest failed jobs that pass the filter and that the asker may see, the newest first.
-    func findFailures(
-        _ count: Int, _ filter: FailureFilter, as asker: JobOwner,
-        _ notify: @escaping @Sendable (Result<[FailedJob], StoreError>) -> Void
-    ) {
-        read(
-            { reader throws(StoreError) in
-                try reader.failures(count, filter, as: asker).map {
-                    FailedJob(
-                        id: $0.id, sequence: $0.outcome.sequence, owner: $0.outcome.owner, acceptedAt: $0.acceptedAt,
-                        error: $0.outcome.body)
-                }
-            }, notify)
-    }
-
-    func findRejects(
-        _ query: RejectQuery, as asker: JobOwner,
-        _ notify: @escaping @Sendable (Result<(rejects: [StoredReject], hasMore: Bool), StoreError>) -> Void
-    ) {
-        read({ reader throws(StoreError) in try reader.rejects(query, as: asker) }, notify)
-    }
-
-    func findBookmark(
-        named name: String, _ notify: @escaping @Sendable (Result<StoredBookmark?, StoreError>) -> Void
-    ) {
-        read({ reader throws(StoreError) in try reader.bookmark(named: name) }, notify)
-    }
-
-    private func read<Value>(
+    func read<Value: Sendable>(
         _ body: @escaping @Sendable (LedgerReader) throws(StoreError) -> Value,
         _ notify: @escaping @Sendable (Result<Value, StoreError>) -> Void
     ) {

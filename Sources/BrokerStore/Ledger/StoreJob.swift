@@ -272,6 +272,22 @@ struct LedgerLines {
     }
 }
 
+/// A job that failed, for a list of those.
+package struct FailedJob: Sendable {
+    package let id: String
+    package let sequence: Int64
+    /// Nil for a job that ended before owners were stored.
+    package let owner: JobOwner?
+    package let acceptedAt: Int64
+    /// The `error` object: JSON.
+    package let error: [UInt8]
+
+    package init(id: String, sequence: Int64, owner: JobOwner?, acceptedAt: Int64, error: [UInt8]) {
+        (self.id, self.sequence, self.owner) = (id, sequence, owner)
+        (self.acceptedAt, self.error) = (acceptedAt, error)
+    }
+}
+
 /// Reads the ledger concurrently with the writer, on a connection of its own that cannot write. Belongs to one thread.
 package final class LedgerReader {
     private let lines: LedgerLines
@@ -320,7 +336,7 @@ package final class LedgerReader {
     /// a job was accepted, so that a journal that is applied again writes the same lines.
     package func failures(
         _ count: Int, _ filter: FailureFilter, as asker: JobOwner
-    ) throws(StoreError) -> [(id: String, acceptedAt: Int64, outcome: StoredOutcome)] {
+    ) throws(StoreError) -> [FailedJob] {
         let user = filter.user ?? (asker.isPrivileged ? nil : asker.user)
         guard asker.isPrivileged || user == asker.user else { return [] }
         failed.bind(Int64(count), at: 1)
@@ -329,8 +345,14 @@ package final class LedgerReader {
         if let since = filter.since { failed.bind(since, at: 3) }
         if let beginning = filter.beginning { failed.bind(beginning, at: 4) }
         defer { failed.reset() }
-        var failures: [(id: String, acceptedAt: Int64, outcome: StoredOutcome)] = []
-        while try failed.step() { failures.append((failed.text(4), failed.integer(6), StoredOutcome(failed))) }
+        var failures: [FailedJob] = []
+        while try failed.step() {
+            let outcome = StoredOutcome(failed)
+            failures.append(
+                FailedJob(
+                    id: failed.text(4), sequence: outcome.sequence, owner: outcome.owner,
+                    acceptedAt: failed.integer(6), error: outcome.body))
+        }
         return failures
     }
 }
