@@ -111,6 +111,7 @@ package final class Journal {
         path: String, expected: JournalIdentity?, applied: Int64, idOfApplied id: String?
     ) throws(JournalError) -> Int {
         let folder = JournalFolder(path: path)
+        try folder.checkAccess()
         return try recover(folder, expected: expected, applied: applied, id: id).pendingJobCount
     }
 

@@ -23,10 +23,12 @@ struct JournalFolder: Sendable {
     /// Whether a file of that name exists, as far as the system reports it.
     var isThere: Bool { access(path, F_OK) == 0 || errno != ENOENT }
 
-    /// Checks whether the folder, or a file in it, can be read and written; changes nothing.
-    func checkAccess(to name: String, isFolder: Bool) throws(JournalError) {
-        guard access(name, isFolder ? R_OK | W_OK | X_OK : R_OK | W_OK) == 0 else {
-            throw failed("cannot be read and written", errno, of: name)
+    /// Checks whether the folder and its files can be read and written; changes nothing.
+    func checkAccess() throws(JournalError) {
+        guard access(path, R_OK | W_OK | X_OK) == 0 else { throw failed("cannot be read and written", errno) }
+        for file in try segmentNumbers().map({ JournalSegment.path($0, in: path) }) where access(file, R_OK | W_OK) != 0
+        {
+            throw failed("cannot be read and written", errno, of: file)
         }
     }
 

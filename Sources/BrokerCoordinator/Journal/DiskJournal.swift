@@ -411,33 +411,25 @@ package struct JournalFinding: Sendable {
 }
 
 extension JournalFinding {
-    /// The journal beside a store, which may be absent, as a start would find it. Changes nothing, and reads no jobs, so damage and
-    /// jobs that wait are not found.
+    /// The journal beside a store, which may be absent, as a start would find it. Changes nothing.
     ///
     /// - Parameter isKept: the server would keep a journal.
-    /// - Throws: ``StoreError`` when the start would fail because of the journal.
+    /// - Throws: ``StoreError`` when the start would fail because of the journal, but for jobs that wait in one that is not kept.
     package init(store: String, isKept: Bool) throws(StoreError) {
         let (location, known) = try Store.journal(path: store)
         try SharedLogSource.refuse(known, at: store)
-        let path = location + ".journal"
-        let expected = known.flatMap { JournalIdentity($0) }
-        self.path = path
-        guard isKept || expected != nil else {
+        path = location + ".journal"
+        let isFed = known.flatMap { JournalIdentity($0) } != nil
+        guard isKept || isFed else {
             state = .unused
             return
         }
-        guard try JournalOpening.exists(path, isExpected: expected != nil) else {
-            state = expected == nil ? .new : .missing
+        guard try JournalOpening.exists(path, isExpected: isFed) else {
+            state = isFed ? .missing : .new
             return
         }
-        let journal = try onJournal { () throws(JournalError) in
-            let journal = try JournalPreview(path: path)
-            if let journal, journal.identity != expected, !journal.isEmpty {
-                throw JournalPreview.stranger(path: path, isFed: expected != nil)
-            }
-            return journal
-        }
-        state = journal?.identity == expected ? .present : .new
+        _ = try JournalOpening.pendingJobs(store, isKept: isKept)
+        state = isFed ? .present : .new
     }
 
     /// The number of accepted jobs in the journal beside a store that it has not applied. Changes nothing.
