@@ -330,20 +330,6 @@ extension ObjectShape {
         }
     }
 
-    /// The version of the row's object, if the shape has versions.
-    func version(_ row: FetchedRow) -> String? { Self.version(root, row) }
-
-    private static func version(_ node: Node, _ row: FetchedRow) -> String? {
-        switch node {
-        case .version(let version): return version.text(row)
-        case .object(let members): return members.lazy.compactMap { version($0.node, row) }.first
-        case .kinds(let column, let kinds):
-            let name = row.bytes(column)
-            return kinds.first { $0.name.elementsEqual(name) }.flatMap { version($0.node, row) }
-        default: return nil
-        }
-    }
-
     private static func isLeftOut(_ node: Node, _ row: FetchedRow) -> Bool {
         switch node {
         case .link(let column, let required, _): !row.isNull(column) && required.contains { row.isNull($0) }

@@ -41,7 +41,8 @@ struct ExpectationJudge {
         var fault = Fault(
             .conflict, message(expectation, isThere: object != nil), path: pointer,
             entity: model.entities[expectation.entity].name)
-        fault.object = try object.map { try json(of: $0, table) } ?? Array("null".utf8)
+        let json = try object.map { try self.json(of: $0, table) } ?? Array("null".utf8)
+        if json.count <= Self.maximumObjectBytes { fault.object = json }
         throw MergeFailure.fault(fault)
     }
 
@@ -71,8 +72,8 @@ struct ExpectationJudge {
         return try merger.object(of: table.row(0), entity, charging: columns)
     }
 
-    /// The statement that reads the object, its key bound.
-    private func read(_ object: StoredObject, _ table: Int) throws -> ObjectRead {
+    /// The object as a `fetch` with `versions` returns it.
+    private func json(of object: StoredObject, _ table: Int) throws -> [UInt8] {
         // A unique value that an earlier record took is still the object's.
         try unique.restore(table, row: object.number)
         let read = try merger.entities[table].versionedObject()
@@ -80,18 +81,13 @@ struct ExpectationJudge {
             merger.entities[table].hasRowKey
             ? StoredKey([.integer(object.number)]) : try merger.entities[table].key(ofRow: object.number)
         key?.bind(to: read.statement, from: 1)
-        return read
+        var writer = JSONWriter()
+        try read.write(to: &writer)
+        return writer.bytes
     }
 
     private func version(of object: StoredObject, _ table: Int) throws -> String? {
-        try read(object, table).version()
-    }
-
-    /// Nil when it is too long.
-    private func json(of object: StoredObject, _ table: Int) throws -> [UInt8]? {
-        var writer = JSONWriter()
-        try read(object, table).write(to: &writer)
-        return writer.count <= Self.maximumObjectBytes ? writer.bytes : nil
+        try JSONDocument(parsing: JSONText(copying: json(of: object, table))).withRoot { $0[RowVersion.name]?.string }
     }
 
     private func matches(_ object: StoredObject, _ selection: StagedSelection, at pointer: String) throws -> Bool {

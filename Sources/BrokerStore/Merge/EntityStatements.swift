@@ -264,13 +264,6 @@ struct ObjectRead {
         try reader.withRow(of: statement) { reader.shape.write($0, to: &writer) { _, _ in } }
         statement.reset()
     }
-
-    /// The version of the object whose key is bound; nil when there is none.
-    func version() throws(StoreError) -> String? {
-        defer { statement.reset() }
-        guard try statement.step() else { return nil }
-        return try reader.withRow(of: statement) { reader.shape.version($0) }
-    }
 }
 
 /// Statements about the positions in an object's ordered relationship, in a link table or beside the elements' links.
