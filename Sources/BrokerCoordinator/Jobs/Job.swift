@@ -355,61 +355,51 @@ package struct StageTimes: Sendable, Equatable {
 struct JobContents: Sendable {
     static let mostEntities = 8
     private static let longestName = 80
-    /// The operations of the protocol; their positions are bits of ``operationBits``.
+    /// In the order of the protocol.
     private static let operations = ["process", "relate", "sync", "map", "delete"]
 
-    private var operationBits: UInt8 = 0
-    private var first = ""
-    private var others: [String] = []
+    private var operations = ShortList<String>()
+    private var entities = ShortList<String>()
 
     init(_ operations: ShortList<JobOperation>) {
-        first = Self.shortened(operations.first?.entity ?? "")
         for operation in operations {
-            operationBits |= 1 << operation.action.position
-            guard others.count < Self.mostEntities else { continue }
-            let entity = Self.shortened(operation.entity)
-            if !entity.hasSameBytes(as: first) { Self.add(entity, to: &others) }
+            Self.add(operation.action.name, to: &self.operations)
+            if entities.count < Self.mostEntities { Self.add(operation.entity, to: &entities) }
         }
     }
 
     /// A client may name an entity of any length, which no model has.
-    private static func shortened(_ name: String) -> String {
-        name.utf8.count <= longestName
+    private static func add(_ name: String, to names: inout ShortList<String>) {
+        let name =
+            name.utf8.count <= longestName
             ? name : String(String.UnicodeScalarView(name.unicodeScalars.prefix(longestName)))
-    }
-
-    /// The job names mappings, which name the entities.
-    var hasMappings: Bool { operationBits & 1 << JobOperation.Action.mapPosition != 0 }
-
-    private static func add(_ name: String, to names: inout [String]) {
         if !names.contains(where: { name.hasSameBytes(as: $0) }) { names.append(name) }
     }
 
-    var operationNames: [String] {
-        Self.operations.enumerated().filter { operationBits >> $0.offset & 1 == 1 }.map(\.element)
-    }
+    /// The job names mappings, which name the entities.
+    var hasMappings: Bool { operations.contains("map") }
+
+    var operationNames: [String] { Self.operations.filter { operations.contains($0) } }
 
     /// - Parameter changed: entities that the job changed; those of a `map` are only known then.
     func entityNames(_ changed: [String]) -> [String] {
-        var names: [String] = []
-        for name in [first] + others + changed where !name.isEmpty { Self.add(Self.shortened(name), to: &names) }
-        return Array(names.prefix(Self.mostEntities))
+        var names = entities
+        for name in changed { Self.add(name, to: &names) }
+        return Array(names.lazy.filter { !$0.isEmpty }.prefix(Self.mostEntities))
     }
 }
 
 extension JobOperation.Action {
-    /// In `JobContents.operations`.
-    fileprivate var position: UInt8 {
+    /// In the protocol.
+    fileprivate var name: String {
         switch self {
-        case .process: 0
-        case .relate: 1
-        case .sync: 2
-        case .map: Self.mapPosition
-        case .delete, .deleteMatching: 4
+        case .process: "process"
+        case .relate: "relate"
+        case .sync: "sync"
+        case .map: "map"
+        case .delete, .deleteMatching: "delete"
         }
     }
-
-    fileprivate static let mapPosition: UInt8 = 3
 }
 
 /// A job that has not ended, for a list of those.
