@@ -141,11 +141,7 @@ struct JobTable {
 
     /// Callers that wait for room, and frames whose turn has come.
     struct RoomWaiters {
-        var all: [@Sendable () -> Void] = []
-        /// By source: callers that wait until no frame of the source waits for its turn, and there is room.
-        var ofSources: [Int: [@Sendable () -> Void]] = [:]
-        /// By user: callers that wait until the user has fewer bytes in flight than its limit, and there is room.
-        var ofUsers: [UInt32: [@Sendable () -> Void]] = [:]
+        var all: [(source: Int, user: UInt32, notify: @Sendable () -> Void)] = []
         /// Tasks of the frames whose turn has come and that have their new tickets.
         var called: [@Sendable () -> Void] = []
     }
@@ -219,30 +215,13 @@ struct JobTable {
     }
 
     mutating func waitForRoom(_ source: Int, of user: UInt32 = 0, _ notify: @escaping @Sendable () -> Void) {
-        if turns.isWaiting(source) {
-            waiters.ofSources[source, default: []].append(notify)
-        } else if !load.hasRoom(of: user) {
-            waiters.ofUsers[user, default: []].append(notify)
-        } else {
-            waiters.all.append(notify)
-        }
+        waiters.all.append((source, user, notify))
     }
 
     /// The limits of users' bytes in flight have changed.
     mutating func use(_ limit: UserLimit) -> Effects {
         load.userLimit = limit
-        for user in Array(waiters.ofUsers.keys) { callWaiters(of: user) }
         return effects([], notifies: false)
-    }
-
-    private mutating func callWaiters(of user: UInt32) {
-        guard !waiters.ofUsers.isEmpty, load.hasRoom(of: user) else { return }
-        waiters.all += waiters.ofUsers.removeValue(forKey: user) ?? []
-    }
-
-    private mutating func add(_ weight: Int, frames: Int = 0, isFromLog: Bool = false, of user: UInt32) {
-        load.add(weight, frames: frames, isFromLog: isFromLog, of: user)
-        if weight < 0 { callWaiters(of: user) }
     }
 
     mutating func admit(_ weight: Int, from source: Int, of user: UInt32 = 0) -> Int {
@@ -268,7 +247,7 @@ struct JobTable {
     }
 
     private mutating func reserve(_ weight: Int, isFromLog: Bool = false, of user: UInt32) -> Int {
-        add(weight, frames: 1, isFromLog: isFromLog, of: user)
+        load.add(weight, frames: 1, isFromLog: isFromLog, of: user)
         return admission.reserve()
     }
 
@@ -282,24 +261,21 @@ struct JobTable {
         let goesOn = turns.opened(ticket, from: source, of: user, content, again)
         if !goesOn { load.unopened -= 1 }
         let completions = goesOn ? [] : settle(ticket, .nothing)
-        take(turns.call(source, from: admission.nextTicket), of: source)
+        take(turns.call(source, from: admission.nextTicket))
         callNext()
         return (goesOn, effects(completions, notifies: !goesOn && hasWork))
     }
 
-    private mutating func take(_ frames: [WaitingFrame], of source: Int) {
-        guard !frames.isEmpty else { return }
+    private mutating func take(_ frames: [WaitingFrame]) {
         for frame in frames {
             load.unopened += 1
             waiters.called.append(frame(admission.reserve()))
         }
-        guard !turns.isWaiting(source), let own = waiters.ofSources.removeValue(forKey: source) else { return }
-        waiters.all += own
     }
 
     private mutating func callNext() {
         while let source = turns.next() {
-            take(turns.call(source, from: admission.nextTicket, isItsTurn: true), of: source)
+            take(turns.call(source, from: admission.nextTicket, isItsTurn: true))
         }
     }
 
@@ -308,7 +284,7 @@ struct JobTable {
         let job = frame.accepted
         let ticket = job.ticket
         let isLogged = frame.logged != nil
-        add(job.weight - frame.weight, isFromLog: isLogged, of: job.owner.user)
+        load.add(job.weight - frame.weight, frames: 0, isFromLog: isLogged, of: job.owner.user)
         running.began(job)
         ends.began(ticket, from: job.source, job)
         if !isLogged {
@@ -332,7 +308,7 @@ struct JobTable {
         let ticket = frame.ticket
         turns.ended(frame.arrival)
         callNext()
-        add(-frame.weight, frames: -1, of: frame.user)
+        load.add(-frame.weight, frames: -1, isFromLog: false, of: frame.user)
         load.unopened -= 1
         let completions = settle(ticket, question.map { .question($0) } ?? .nothing)
         // The writer may go on; a caller that drains waits for the last ticket.
@@ -344,7 +320,7 @@ struct JobTable {
         turns.note(
             job.arrival, took: job.mergedMicroseconds,
             own: Int64(job.weight / CoordinatorLimits.bytesPerMicrosecond), at: now)
-        add(-job.weight, frames: -1, isFromLog: job.isFromLog, of: job.owner.user)
+        load.add(-job.weight, frames: -1, isFromLog: job.isFromLog, of: job.owner.user)
         ends.ended(job.ticket, from: job.source)
         turns.ended(job.arrival)
         callNext()
@@ -419,14 +395,20 @@ struct JobTable {
         return calls
     }
 
-    /// The effects of a change, with the frames whose turn has come and, when there is room, the callers that wait for
-    /// it.
+    /// The effects of a change, with the frames whose turn has come and the callers that wait for room and have it now.
     mutating func effects(_ completions: [Effects.Call], notifies: Bool) -> Effects {
         var effects = Effects(completions: completions, notifies: notifies)
         swap(&effects.wakeUps, &waiters.called)
         guard !waiters.all.isEmpty, hasRoom else { return effects }
-        effects.wakeUps += waiters.all
+        let waiting = waiters.all
         waiters.all = []
+        for waiter in waiting {
+            if hasRoom(for: waiter.source, of: waiter.user) {
+                effects.wakeUps.append(waiter.notify)
+            } else {
+                waiters.all.append(waiter)
+            }
+        }
         return effects
     }
 }

@@ -25,7 +25,8 @@ extension JobTable {
         try InvariantViolation.require(
             load.count >= jobCount + load.unopened, "unopened frames and jobs are frames in flight")
         try InvariantViolation.require(application.count <= load.count, "every job in the order is in flight")
-        try InvariantViolation.require(!hasRoom || waiters.all.isEmpty, "callers are woken when there is room")
+        try InvariantViolation.require(
+            waiters.all.allSatisfy { !hasRoom(for: $0.source, of: $0.user) }, "callers are woken when there is room")
         try InvariantViolation.require(
             unstagedTickets.count <= jobCount, "jobs that the log gets later are in flight")
         try InvariantViolation.require(
