@@ -133,10 +133,17 @@ extension Coordinator {
     /// Copies the WAL into the database and truncates its file, as far as readers allow. `notify` is called on the writer's thread,
     /// with the rest of the WAL.
     package func checkpoint(_ notify: @escaping @Sendable (Result<WALStatus, StoreError>) -> Void) {
-        let statistics = statistics
-        jobTable.update { jobTable in
+        onWriter({ store throws(StoreError) in try store.checkpointAtOnce() }, notify)
+    }
+
+    /// Runs `body` on the writer's thread, between two transactions. `notify` is called there, too.
+    func onWriter<Value>(
+        _ body: @escaping @Sendable (Store) throws(StoreError) -> Value,
+        _ notify: @escaping @Sendable (Result<Value, StoreError>) -> Void
+    ) {
+        jobTable.update { [statistics] jobTable in
             jobTable.requests.tasks.append { store in
-                let result = Result { () throws(StoreError) in try store.checkpointAtOnce() }
+                let result = Result { () throws(StoreError) in try body(store) }
                 statistics.note(store)
                 notify(result)
             }
@@ -331,14 +338,7 @@ extension Coordinator {
         _ selection: RejectSelection, as asker: JobOwner,
         _ notify: @escaping @Sendable (Result<Int, StoreError>) -> Void
     ) {
-        let statistics = statistics
-        jobTable.update { jobTable in
-            jobTable.requests.tasks.append { store in
-                let result = Result { () throws(StoreError) in try store.drop(selection, as: asker) }
-                statistics.note(store)
-                notify(result)
-            }
-        }
+        onWriter({ store throws(StoreError) in try store.drop(selection, as: asker) }, notify)
     }
 }
 

@@ -451,17 +451,7 @@ extension Coordinator {
         _ body: @escaping @Sendable (Store) throws(StoreError) -> Value
     ) throws(StoreError) -> Value? {
         while true {
-            let statistics = statistics
-            let result: Result<Value, StoreError> = waitForAnswer { notify in
-                jobTable.update { jobTable in
-                    jobTable.requests.tasks.append { store in
-                        let result = Result { () throws(StoreError) in try body(store) }
-                        statistics.note(store)
-                        notify(result)
-                    }
-                }
-            }
-            switch result {
+            switch waitForAnswer({ onWriter(body, $0) }) {
             case .success(let value): return value
             case .failure(let error):
                 if let failure = storageFailure.error { throw failure }
