@@ -28,30 +28,16 @@ extension Statistics.Counters {
             writer.member("duplicate", totals.duplicates)
             writer.member("inFlight", inFlight)
         }
-        writer.object("failures") { writer in
-            for (code, count) in failures.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
-                writer.member(code.rawValue, count)
-            }
-        }
+        writer.counts("failures", failures.map { ($0.rawValue, $1) })
         writer.key("objects")
         totals.objects.write(to: &writer)
-        writer.object("rejects") { writer in
-            for (entity, count) in rejects.sorted(by: { $0.key < $1.key }) { writer.member(entity, count) }
-        }
+        writer.counts("rejects", rejects.map { ($0, $1) })
         writer.object("warnings") { writer in
             for (entity, counts) in warnings.sorted(by: { $0.key < $1.key }) {
-                writer.object(entity) { writer in
-                    for (code, count) in counts.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
-                        writer.member(code.rawValue, count)
-                    }
-                }
+                writer.counts(entity, counts.map { ($0.rawValue, $1) })
             }
         }
-        writer.object("interpreted") { writer in
-            for reason in InterpretationReason.allCases {
-                if let count = interpreted[reason] { writer.member(reason.rawValue, count) }
-            }
-        }
+        writer.counts("interpreted", interpreted.map { ($0.rawValue, $1) })
     }
 
     func writeStore(at storePath: String, keeping outcomes: Int, to writer: inout JSONWriter) {
@@ -107,6 +93,13 @@ extension Statistics.Counters {
 }
 
 extension JSONWriter {
+    /// The counts by their names, in the order of these.
+    fileprivate mutating func counts(_ key: String, _ counts: [(name: String, count: Int)]) {
+        object(key) { writer in
+            for (name, count) in counts.sorted(by: { $0.name < $1.name }) { writer.member(name, count) }
+        }
+    }
+
     /// Its percentiles; zeros when it is empty.
     mutating func member(_ key: String, _ histogram: Histogram<UInt32>) {
         self.key(key)
