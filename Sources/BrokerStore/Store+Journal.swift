@@ -135,7 +135,7 @@ extension Store {
         }
     }
 
-    private func inTransaction(_ body: () throws(StoreError) -> Void) throws(StoreError) {
+    func inTransaction(_ body: () throws(StoreError) -> Void) throws(StoreError) {
         do throws(StoreError) {
             try beginning.run()
             try body()
@@ -259,13 +259,8 @@ extension Store {
 
     /// Notes a backup, in a transaction of its own. Does not wait for a lock.
     package func noteBackup(at milliseconds: Int64) throws(StoreError) {
-        do throws(StoreError) {
-            try begin()
+        try inTransaction { () throws(StoreError) in
             try StoreMeta(connection: connection).set(.backedUpAt, to: String(milliseconds))
-            try commit()
-        } catch {
-            rollback()
-            throw error
         }
     }
 }

@@ -363,16 +363,9 @@ package final class Store {
     ///
     /// - Returns: how many there were.
     package func drop(_ selection: RejectSelection, as asker: JobOwner) throws(StoreError) -> Int {
-        do throws(StoreError) {
-            let before = rejects.counts.count
-            try begin()
-            try rejects.drop(selection, as: asker)
-            try commit()
-            return before - rejects.counts.count
-        } catch {
-            rollback()
-            throw error
-        }
+        let before = rejects.counts.count
+        try inTransaction { () throws(StoreError) in try rejects.drop(selection, as: asker) }
+        return before - rejects.counts.count
     }
 
     /// Writes the job's line, its bookmark, and the records that it rejected.
