@@ -117,7 +117,7 @@ extension Coordinator {
 
     /// - Parameter openedAt: when this attempt began.
     private func stage(_ job: Job, _ frame: AdmittedFrame, under plan: StagingPlan, since openedAt: Int64) {
-        let plan = plan.reading(job.form.names)
+        let plan = plan.reading(job.terms.form.names)
         do throws(StagingRefusal) {
             guard frame.memory.take(JobSteps.predicateMemory(job.operations)) else { throw .noRoom }
             let steps = try JobSteps(job.operations, in: job.document, plan.model, frame.memory).plans
@@ -137,9 +137,9 @@ extension Coordinator {
         func rows(of step: StepPlan) throws(StagingRefusal) -> StagedRows? {
             guard !step.operations.isEmpty else { return nil }
             let whole = JobCollection(
-                step.operations, in: job.document, keepsPayload: job.wantsObjects,
-                refusesUnknownKeys: job.refusesUnknownKeys)
-            return try whole.rows(plan, job.policy, frame.memory)
+                step.operations, in: job.document, keepsPayload: job.terms.wantsObjects,
+                refusesUnknownKeys: job.terms.refusesUnknownKeys)
+            return try whole.rows(plan, job.terms.policy, frame.memory)
         }
         return Result { () throws(StagingRefusal) in
             if steps.count == 1, steps[0].isOfWholeJob, let rows = try rows(of: steps[0]) { return .merge(rows) }
@@ -158,8 +158,8 @@ extension Coordinator {
             $0.operations.isEmpty
                 ? []
                 : JobCollection.collections(
-                    of: $0.operations, in: job.document, keepsPayload: job.wantsObjects,
-                    refusesUnknownKeys: job.refusesUnknownKeys)
+                    of: $0.operations, in: job.document, keepsPayload: job.terms.wantsObjects,
+                    refusesUnknownKeys: job.terms.refusesUnknownKeys)
         }
         let all = collections.flatMap { $0 }
         guard !all.isEmpty else { return finish(frame, .success(.steps(steps.map { $0.staged(nil) }))) }
@@ -171,7 +171,7 @@ extension Coordinator {
             pool.run(.staging, .long, from: frame.source) { [self] in
                 let begun = monotonicMicroseconds()
                 let part = Result { () throws(StagingRefusal) in
-                    try collection.stage(plan, job.policy, frame.memory)
+                    try collection.stage(plan, job.terms.policy, frame.memory)
                 }
                 let ended = monotonicMicroseconds()
                 guard let all = parts.withLock({ $0.note(part, at: number, took: ended - begun) }) else { return }

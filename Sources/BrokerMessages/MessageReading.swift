@@ -49,14 +49,15 @@ extension BrokerCoordinator.Job {
     ) throws(WireError) -> BrokerCoordinator.Job {
         let root = envelope.document.root
         let id = try id(ofJob: root)
-        let policy = try root.optionalWord("onInvalid", [InvalidRecordPolicy.fail, .skip]) ?? .fail
-        let unknownKeys = try root.optionalWord("unknown", Broker.Job.UnknownKeys.known) ?? .warn
-        let isDryRun = try root.optionalBool("dryRun") ?? false
-        let maximumDeletions = try DeletionLimit(in: root)
-        let bookmark = try Bookmark(in: root)
+        var terms = JobTerms(try root.optionalWord("onInvalid", [InvalidRecordPolicy.fail, .skip]) ?? .fail)
+        terms.refusesUnknownKeys = try root.optionalWord("unknown", Broker.Job.UnknownKeys.known) == .fail
+        terms.isDryRun = try root.optionalBool("dryRun") ?? false
+        terms.maximumDeletions = try DeletionLimit(in: root)
+        terms.bookmark = try Bookmark(in: root)
         let reply = try root.optionalWord("reply", Broker.Job.Reply.known) ?? .summary
         let names = try root.optionalWord("names", FetchNames.allCases) ?? .remote
         let dates = try root.optionalWord("dates", FetchDates.allCases) ?? .model
+        terms.form = ObjectForm(names: names, dates: dates)
         // The answers that the job asks for, nil for the completion; errors are always sent.
         let notify =
             try root["notify"]?.words(among: ["accepted", "progress", "completed"], at: "/notify") { word, words in
@@ -66,7 +67,7 @@ extension BrokerCoordinator.Job {
         _ = try root.optionalBool("lenient")
         let trace = try trace(in: root)
         let operations = try operations(in: root)
-        if policy == .skip { try operations.refuseSkipping() }
+        if terms.policy == .skip { try operations.refuseSkipping() }
         if names == .local, operations.contains(where: { if case .map = $0.action { true } else { false } }) {
             throw .unsupported(
                 "A payload of `map` has the keys that the model's mappings name, and not the names of the model. Omit `names`, or send "
@@ -75,16 +76,12 @@ extension BrokerCoordinator.Job {
         let answers = JobReply(
             frame: FrameReference(ordinal: ordinal, id: id, tag: envelope.tag), isBrief: reply == .none,
             wantsCompletion: notify?.contains("completed") ?? true, trace: trace)
+        terms.wantsKeys = reply == .keys
+        terms.wantsObjects = reply == .objects && answers.wantsCompletion
         let job = BrokerCoordinator.Job(
-            id: id, owner: owner, document: envelope.document, operations: operations, policy: policy,
-            wantsKeys: reply == .keys, wantsObjects: reply == .objects && answers.wantsCompletion,
+            id: id, owner: owner, document: envelope.document, operations: operations, terms,
             wantsAcceptance: notify?.contains("accepted") == true, content: content, observer: observe(answers))
-        job.form = ObjectForm(names: names, dates: dates)
         job.wantsProgress = notify?.contains("progress") == true
-        job.isDryRun = isDryRun
-        job.maximumDeletions = maximumDeletions
-        job.bookmark = bookmark
-        job.refusesUnknownKeys = unknownKeys == .fail
         return job
     }
 

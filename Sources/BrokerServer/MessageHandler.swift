@@ -203,7 +203,7 @@ final class MessageHandler: Sendable {
                 arrived.messages.report(event, to: arrived.connection, arrived.reply!)
             }
         }
-        job.mayDelete = connection.role == .write
+        job.terms.mayDelete = connection.role == .write
         job.client = connection.activity.name
         if !arrived.isCounted {
             arrived.isCounted = true

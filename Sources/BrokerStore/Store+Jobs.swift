@@ -21,7 +21,7 @@ extension Store {
                         "The job would leave a link to an object that does not exist in the store."))
             }
             let outcome = try self.outcome(of: run, steps)
-            if job.isDryRun {
+            if job.terms.isDryRun {
                 try savepoints.job.undoAndEnd()
                 (merger.rowKeys, merger.digest) = (rowKeys, digest)
             } else {
@@ -96,10 +96,10 @@ extension Store {
     private func outcome(of run: JobRun, _ steps: [StagedStep]) throws -> Outcome {
         let tally = try JobTally(run)
         var outcome = try tally.outcome()
-        if !run.job.mayDelete, let fault = DeletionLimit.unauthorized(tally.deletions, merger.plan.model) {
+        if !run.job.terms.mayDelete, let fault = DeletionLimit.unauthorized(tally.deletions, merger.plan.model) {
             throw MergeFailure.fault(fault)
         }
-        if let fault = try run.job.maximumDeletions?.fault(of: outcome.changes, merger)
+        if let fault = try run.job.terms.maximumDeletions?.fault(of: outcome.changes, merger)
             ?? DeletionLimit.fault(ofModel: merger, outcome.changes)
         {
             throw MergeFailure.fault(fault)
@@ -109,7 +109,7 @@ extension Store {
         // Restoring, counting and reading objects are the job's work, too.
         if let last = steps.last { try JobWork.judge(connection.work, at: last.pointer) }
         // Not the job's work: it must end the same way in a store that keeps no keys.
-        if run.job.isDryRun {
+        if run.job.terms.isDryRun {
             outcome.examples = try tally.examples(of: outcome.changes)
         } else if merger.keepsFeedKeys {
             outcome.feedKeys = try tally.feedKeys(of: outcome.changes)
@@ -127,8 +127,8 @@ extension Store {
     }
 
     private func joinableRows(_ job: StoreJob) -> StagedRows? {
-        guard let rows = job.work.onlyRows, rows.isBatchable, !job.wantsKeys, !job.wantsObjects, !job.isDryRun,
-            !merger.isForeign, !merger.interpretsAll
+        guard let rows = job.work.onlyRows, rows.isBatchable, !job.terms.wantsKeys, !job.terms.wantsObjects,
+            !job.terms.isDryRun, !merger.isForeign, !merger.interpretsAll
         else { return nil }
         return rows
     }

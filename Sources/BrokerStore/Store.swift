@@ -382,9 +382,9 @@ package final class Store {
         // A failure that a client is sent stays: memory that was short may be there when the journal is applied again.
         if end.isFailure, ledger.history != nil { mustSync = true }
         // The ledger has no line of it, also if it failed: its id is free, and the feed does not mention it.
-        if job.isDryRun { return end }
+        if job.terms.isDryRun { return end }
         if let known, end.isFailure, known.sequence > job.sequence { return end }
-        if let bookmark = job.bookmark, case .completed = end {
+        if let bookmark = job.terms.bookmark, case .completed = end {
             try bookmarks.set(bookmark, by: job.sequence)
         }
         if case .completed(let outcome) = end, !outcome.rejected.isEmpty { try rejects.add(outcome.rejected, of: job) }

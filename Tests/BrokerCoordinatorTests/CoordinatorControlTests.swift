@@ -455,7 +455,7 @@ import Testing
         for number in 1...20 {
             let source = number % 2
             test.submit(#"{"Row": {"id": 1, "parts": null}}"#, id: "flood \(number)", from: source) {
-                $0.isDryRun = true
+                $0.terms.isDryRun = true
             }
         }
         test.submit(#"{"Row": {"id": 2}}"#, id: "good", from: 2, as: JobOwner(user: 7))

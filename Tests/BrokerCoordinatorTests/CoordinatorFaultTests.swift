@@ -509,9 +509,8 @@ import Testing
     private func keep(_ failures: inout UnrecordedFailures, _ id: String, _ sequence: Int64) {
         let fault = Fault(.storeFull, "full")
         failures.keep(
-            StoreJob(
-                id: id, contentHash: nil, sequence: sequence, policy: .fail, wantsKeys: false, work: .refused(fault),
-                now: 0), .failed(fault, id: id, owner: .server, sequence: sequence))
+            StoreJob(JobFacts(id: id, contentHash: nil), sequence: sequence, work: .refused(fault), now: 0),
+            .failed(fault, id: id, owner: .server, sequence: sequence))
     }
 
     @Test func `the oldest is forgotten when there are too many`() {
@@ -584,7 +583,7 @@ import Testing
             }
             // It may not delete, so its savepoint is rolled back.
             test.submit(#"{"Row": {"id": 1}}"#, id: "delete-b", deletingWhere: "TRUEPREDICATE", wantsAcceptance: true) {
-                $0.mayDelete = false
+                $0.terms.mayDelete = false
             }
             test.submit(#"{"Row": {"id": 3}}"#, id: "c", wantsAcceptance: true)
             test.log.waitUntil("cannot be applied because of a defect")

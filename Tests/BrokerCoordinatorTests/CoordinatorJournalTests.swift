@@ -111,9 +111,9 @@ import Testing
         test.submit(row(1), id: "first", ends: 1)
         _ = test.coordinator.pause()
         test.submit(row(1), id: "delete-1", deletingWhere: "TRUEPREDICATE", wantsAcceptance: true) {
-            $0.mayDelete = false
+            $0.terms.mayDelete = false
         }
-        test.submit(row(2), id: "last", wantsAcceptance: true) { $0.mayDelete = false }
+        test.submit(row(2), id: "last", wantsAcceptance: true) { $0.terms.mayDelete = false }
         test.events.waitUntil("accepted last 3")
         let again = try coordinator(in: crashed(test))
         _ = again.events.ends(2)

@@ -424,7 +424,7 @@ import Testing
         let operation = JobOperation(entity: "Team", json: document.root, entityPointer: "/entity")
         let job = Job(
             id: nil, document: document, operations: ShortList(Array(repeating: operation, count: operations)),
-            policy: .fail, wantsKeys: false, wantsAcceptance: false, content: text, observer: { _ in })
+            content: text, observer: { _ in })
         change(job)
         return withExtendedLifetime(document) { job.content(under: plan) }
     }
@@ -442,9 +442,9 @@ import Testing
         #expect(try content(record) == (isLinking ? .linking : .job))
         // A job that is undone may be sent again.
         let undone: ScanContent = isLinking ? .search : .job
-        #expect(try content(record) { $0.isDryRun = true } == undone)
-        #expect(try content(record) { $0.mayDelete = false } == undone)
-        #expect(try content(record) { $0.maximumDeletions = .objects(5) } == undone)
+        #expect(try content(record) { $0.terms.isDryRun = true } == undone)
+        #expect(try content(record) { $0.terms.mayDelete = false } == undone)
+        #expect(try content(record) { $0.terms.maximumDeletions = .objects(5) } == undone)
         #expect(try content(record, operations: 2) == undone)
         let denying = Self.linkedModel.replacing(
             #""inverse": "members"}"#, with: #""inverse": "members", "deleteRule": "deny"}"#)

@@ -69,11 +69,12 @@ final class TestCoordinator: Sendable {
             predicate.map { .deleteMatching(where: $0, arguments: $0.contains("%@") ? value : nil) }
                 ?? (isSync ? Self.syncAll : .process(object: nil))
         }
+        var terms = JobTerms(policy, wantsKeys: wantsKeys)
+        terms.wantsObjects = wantsObjects
         return .job(
             Job(
-                id: id, owner: owner, document: document, operations: operations, policy: policy,
-                wantsKeys: wantsKeys, wantsObjects: wantsObjects, wantsAcceptance: wantsAcceptance, content: text,
-                observer: observer))
+                id: id, owner: owner, document: document, operations: operations, terms,
+                wantsAcceptance: wantsAcceptance, content: text, observer: observer))
     }
 
     /// A job that processes what the payload names.
@@ -84,7 +85,7 @@ final class TestCoordinator: Sendable {
         guard let document = try? JSONDocument(parsing: text) else { fatalError("no JSON: \(payload)") }
         return Job(
             id: id, document: document, operations: operations(of: document) { _ in .process(object: nil) },
-            policy: .fail, wantsKeys: false, wantsAcceptance: false, content: text, observer: observer)
+            content: text, observer: observer)
     }
 
     /// One for each member: its name is that of the entity.
@@ -288,8 +289,7 @@ extension AcceptedJob {
         let text = JSONText(copying: Array("{}".utf8))
         guard let document = try? JSONDocument(parsing: text) else { fatalError("no JSON") }
         let job = Job(
-            id: id, owner: owner, document: document, operations: [], policy: .fail, wantsKeys: false,
-            wantsAcceptance: false, content: text, observer: { _ in })
+            id: id, owner: owner, document: document, operations: [], content: text, observer: { _ in })
         let memory = MemoryBudget(shared: 0, one: 0).admit(ticket, payloadBytes: 0)
         let frame = AdmittedFrame.test(ticket, bytes: 0, memory)
         return AcceptedJob(job, id: JobID(id), frame, openedAt: 0, progress: nil)

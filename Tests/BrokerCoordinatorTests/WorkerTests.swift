@@ -251,8 +251,7 @@ import Testing
             let payloadBytes = weight - document.elementCount * CoordinatorLimits.bytesPerElement
             let frame = AdmittedFrame.test(ticket, bytes: payloadBytes, budget.admit(ticket, payloadBytes: 0))
             let job = Job(
-                id: nil, document: document, operations: [], policy: .fail, wantsKeys: false, wantsAcceptance: false,
-                content: document.text, observer: { _ in })
+                id: nil, document: document, operations: [], content: document.text, observer: { _ in })
             let accepted = AcceptedJob(
                 job, id: JobID("job \(ticket)"), frame, openedAt: 0, progress: nil)
             #expect(accepted.weight == weight)

@@ -628,7 +628,7 @@ final class FedDatabase {
         let store = try #require(store)
         nextSequence += 1
         let job = StoreJob(
-            id: "job-\(nextSequence)", contentHash: nil, sequence: nextSequence, policy: policy, wantsKeys: false,
+            JobFacts(id: "job-\(nextSequence)", contentHash: nil, JobTerms(policy)), sequence: nextSequence,
             work: .steps(steps), now: 0)
         try store.begin()
         let end: JobOutcome

@@ -61,7 +61,7 @@ private func utf8(_ text: String) -> [UInt8] { Array(text.utf8) }
 
     @Test func `a limit of deletions is a number or a percentage of three digits after the point`() throws {
         func limit(_ value: String) throws -> BrokerModel.DeletionLimit? {
-            try job(#"{"entity":"A","json":{},"maximumDeletions":\#(value)}"#).job.maximumDeletions
+            try job(#"{"entity":"A","json":{},"maximumDeletions":\#(value)}"#).job.terms.maximumDeletions
         }
         #expect(try limit("0") == .objects(0))
         #expect(try limit("1e3") == .objects(1_000))
@@ -80,9 +80,9 @@ private func utf8(_ text: String) -> [UInt8] { Array(text.utf8) }
 
     @Test func `a bookmark has a name and a text or null, within their limits`() throws {
         func text(_ bookmark: String) -> String { #"{"entity":"A","json":{},"bookmark":\#(bookmark)}"# }
-        func bookmark(_ json: String) throws -> BrokerStore.Bookmark? { try job(text(json)).job.bookmark }
+        func bookmark(_ json: String) throws -> BrokerStore.Bookmark? { try job(text(json)).job.terms.bookmark }
         let (name, value) = (String(repeating: "é", count: 512), String(repeating: "é", count: 4_096))
-        #expect(try job(#"{"entity":"A","json":{}}"#).job.bookmark == nil)
+        #expect(try job(#"{"entity":"A","json":{}}"#).job.terms.bookmark == nil)
         let deletion = try bookmark(#"{"name":"a","value":null}"#)
         #expect(deletion?.name == "a" && deletion?.value == nil)
         let longest = try bookmark(#"{"value":"\#(value)","name":"\#(name)"}"#)
@@ -104,8 +104,8 @@ private func utf8(_ text: String) -> [UInt8] { Array(text.utf8) }
         let (silent, reply) = try job(#"{"entity":"A","json":[],"notify":[],"reply":"none"}"#)
         #expect(!silent.wantsAcceptance && !silent.wantsProgress && !reply.wantsCompletion && reply.isBrief)
         let both = try job(#"{"entity":"A","json":[],"notify":["completed","accepted"],"reply":"objects"}"#)
-        #expect(both.job.wantsAcceptance && both.reply.wantsCompletion && both.job.wantsObjects)
-        #expect(!(try job(#"{"entity":"A","json":[],"notify":["accepted"],"reply":"objects"}"#).job.wantsObjects))
+        #expect(both.job.wantsAcceptance && both.reply.wantsCompletion && both.job.terms.wantsObjects)
+        #expect(!(try job(#"{"entity":"A","json":[],"notify":["accepted"],"reply":"objects"}"#).job.terms.wantsObjects))
     }
 
     @Test func `collections are one process per key, in order, with pointers that are escaped`() throws {
@@ -246,10 +246,10 @@ private func utf8(_ text: String) -> [UInt8] { Array(text.utf8) }
         let content = try sent.content(id: sent.id, wantsAcceptance: true)
         let (read, reply) = try job(String(decoding: content, as: UTF8.self))
         #expect(read.id == "a\"b")
-        #expect(read.policy == .skip && read.refusesUnknownKeys && read.isDryRun)
+        #expect(read.terms.policy == .skip && read.terms.refusesUnknownKeys && read.terms.isDryRun)
         #expect(reply.isBrief && reply.wantsCompletion && read.wantsAcceptance && reply.trace == "t")
-        #expect(read.maximumDeletions == expected)
-        #expect(read.bookmark?.name == "n\"" && read.bookmark?.value == "\u{1}")
+        #expect(read.terms.maximumDeletions == expected)
+        #expect(read.terms.bookmark?.name == "n\"" && read.terms.bookmark?.value == "\u{1}")
         #expect(read.operations.map(\.entity) == ["A", "B"])
         #expect(read.operations.map { String(decoding: $0.json.bytes, as: UTF8.self) } == ["[1]", "{}"])
     }

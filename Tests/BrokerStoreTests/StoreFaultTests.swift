@@ -349,10 +349,11 @@ struct TracedWork {
         }
         if failing.contains(number) { works.append(("c", .refused(.busy("No memory.")))) }
         return works.enumerated().map { index, job in
-            StoreJob(
-                id: "\(number)\(job.0)", contentHash: [UInt8(number)], sequence: Int64(number * 3 + index),
-                policy: .fail, wantsKeys: false, bookmark: Bookmark(name: "newest", value: "\(number)"), work: job.1,
-                now: 0)
+            var terms = JobTerms()
+            terms.bookmark = Bookmark(name: "newest", value: "\(number)")
+            return StoreJob(
+                JobFacts(id: "\(number)\(job.0)", contentHash: [UInt8(number)], terms),
+                sequence: Int64(number * 3 + index), work: job.1, now: 0)
         }
     }
 
@@ -420,8 +421,7 @@ struct TracedWork {
             let text = JSONText(copying: Array("{\"Row\": {\"id\": \(id), \"text\": \"\(id)\"}}".utf8))
             _ = try store.apply(
                 StoreJob(
-                    id: "\(id)", contentHash: [1], sequence: Int64(id), policy: .fail, wantsKeys: false,
-                    work: try stage(text, plan), now: 0))
+                    JobFacts(id: "\(id)", contentHash: [1]), sequence: Int64(id), work: try stage(text, plan), now: 0))
             try store.commit()
             store.copyWALIfDue()
         } catch {

@@ -171,8 +171,9 @@ final class TestStore {
     ) -> StoreJob {
         defer { nextSequence += 1 }
         return StoreJob(
-            id: id ?? "job-\(nextSequence)", contentHash: hash, sequence: nextSequence, policy: policy,
-            wantsKeys: wantsKeys, work: work, now: now)
+            JobFacts(
+                id: id ?? "job-\(nextSequence)", contentHash: hash, JobTerms(policy, wantsKeys: wantsKeys)),
+            sequence: nextSequence, work: work, now: now)
     }
 
     /// A job of one `delete` with `where` for each predicate.
@@ -488,12 +489,14 @@ extension StoreJob {
         isDryRun: Bool = false, _ limit: DeletionLimit? = nil, bookmark: Bookmark? = nil, mayDelete: Bool? = nil,
         hash: JobHash? = nil, memory: (any MemoryAllowance)? = nil
     ) -> StoreJob {
-        StoreJob(
-            id: id, owner: owner, contentHash: hash ?? contentHash, contentDigest: contentDigest,
-            sequence: sequence, policy: policy, wantsKeys: wantsKeys, wantsObjects: wantsObjects,
-            form: form, isDryRun: isDryRun, maximumDeletions: limit ?? maximumDeletions,
-            bookmark: bookmark ?? self.bookmark, mayDelete: mayDelete ?? self.mayDelete, work: work, now: now,
-            memory: memory ?? self.memory)
+        var terms = terms
+        terms.isDryRun = isDryRun
+        if let limit { terms.maximumDeletions = limit }
+        if let bookmark { terms.bookmark = bookmark }
+        if let mayDelete { terms.mayDelete = mayDelete }
+        return StoreJob(
+            JobFacts(id: id, owner: owner, contentHash: hash ?? contentHash, contentDigest: contentDigest, terms),
+            sequence: sequence, work: work, now: now, memory: memory ?? self.memory)
     }
 }
 

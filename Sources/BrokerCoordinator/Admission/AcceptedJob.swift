@@ -169,7 +169,7 @@ final class AcceptedJob: @unchecked Sendable {
         (contents, client) = (JobContents(job.operations), job.client)
         contentBytes = job.content.count
         let work = max(contentBytes, job.document.elementCount * CoordinatorLimits.bytesPerElement)
-        weight = frame.payloadBytes + work + (job.wantsObjects ? CoordinatorLimits.objectsBytes : 0)
+        weight = frame.payloadBytes + work + (job.terms.wantsObjects ? CoordinatorLimits.objectsBytes : 0)
         (admittedAt, self.openedAt) = (frame.admittedAt, openedAt)
         let logged = frame.logged
         isFromLog = logged != nil
@@ -177,12 +177,11 @@ final class AcceptedJob: @unchecked Sendable {
         wantsAcceptance = job.wantsAcceptance
         let hash = isIDMade && !isLogged ? nil : job.contentHash
         // What a user may do was decided when the job was accepted: the server that applies it may run as another one.
+        var terms = job.terms
+        if let logged { terms.mayDelete = logged.mayDelete }
         facts = JobFacts(
-            id: id.text, owner: job.owner, isPrivileged: logged?.isPrivileged ?? job.owner.isPrivileged,
-            contentHash: isIDMade ? nil : hash, contentDigest: isIDMade ? hash : nil, policy: job.policy,
-            wantsKeys: job.wantsKeys, wantsObjects: job.wantsObjects, form: job.form,
-            isDryRun: job.isDryRun, maximumDeletions: job.maximumDeletions, bookmark: job.bookmark,
-            mayDelete: logged?.mayDelete ?? job.mayDelete)
+            id: id.text, owner: job.owner, isPrivileged: logged?.isPrivileged,
+            contentHash: isIDMade ? nil : hash, contentDigest: isIDMade ? hash : nil, terms)
         if frame.isCancelled { withdraw(.cancelled, .cancelled) }
     }
 
@@ -190,7 +189,7 @@ final class AcceptedJob: @unchecked Sendable {
     var key: JobID { JobID(facts.id) }
     var owner: JobOwner { facts.owner }
     var sequence: Int64? { place.position }
-    var wantsObjects: Bool { facts.wantsObjects && skipReason == nil }
+    var wantsObjects: Bool { facts.terms.wantsObjects && skipReason == nil }
     /// Nil when no client wants progress, or none any more.
     var progress: JobProgress? { skipReason == nil ? wantedProgress : nil }
     var isLarge: Bool { weight > CoordinatorLimits.largeBytes }
@@ -198,7 +197,7 @@ final class AcceptedJob: @unchecked Sendable {
     /// - Parameter place: nil before the log has given it one.
     func logEntry(at place: LogPlace?, payload: [UInt8] = []) -> LogEntry {
         LogEntry(
-            .job, position: place?.position ?? 0, id: id, isIDMade: isIDMade, mayDelete: facts.mayDelete,
+            .job, position: place?.position ?? 0, id: id, isIDMade: isIDMade, mayDelete: facts.terms.mayDelete,
             isPrivileged: facts.isPrivileged, user: owner.user, time: place?.time ?? acceptedAt, payload: payload)
     }
 
@@ -299,7 +298,7 @@ final class AcceptedJob: @unchecked Sendable {
     var isCommitted: Bool {
         switch end {
         case nil, .failed: false
-        case .completed: !facts.isDryRun
+        case .completed: !facts.terms.isDryRun
         case .duplicate, .conflict: true
         }
     }
@@ -321,7 +320,7 @@ final class AcceptedJob: @unchecked Sendable {
         case .duplicate(let outcome):
             // The changes are those of the first time; the timing is this message's own.
             var completion = JobCompletion(stored: outcome, id: id, isDuplicate: true, timing: times(committedAt))
-            completion.isDryRun = facts.isDryRun
+            completion.isDryRun = facts.terms.isDryRun
             return completion
         case .completed(let outcome):
             var completion = JobCompletion(
@@ -330,7 +329,7 @@ final class AcceptedJob: @unchecked Sendable {
             completion.timing = times(committedAt)
             completion.objects = outcome.objects
             completion.cause = outcome.rejected.lazy.compactMap(\.cause).first
-            completion.isDryRun = facts.isDryRun
+            completion.isDryRun = facts.terms.isDryRun
             return completion
         }
     }

@@ -195,13 +195,14 @@ enum ScanContent {
 extension Job {
     func content(under plan: StagingPlan) -> ScanContent {
         // A share of an entity's objects is known when all of them have been counted.
-        if case .share = maximumDeletions { return .search }
+        if case .share = terms.maximumDeletions { return .search }
         if operations.contains(where: { $0.isSearch(in: plan.model) }) { return .search }
-        let reading = plan.reading(form.names)
+        let reading = plan.reading(terms.form.names)
         guard operations.contains(where: { $0.mayReachOthers(under: reading) }) else { return .job }
         // A job that is undone leaves everything as it was for the next one.
         let mayBeUndone =
-            isDryRun || !mayDelete || maximumDeletions != nil || operations.count > 1 || plan.mayFailLast
+            terms.isDryRun || !terms.mayDelete || terms.maximumDeletions != nil || operations.count > 1
+            || plan.mayFailLast
             || plan.model.tableEntities.contains { plan.model.entities[$0].maximumDeletions != nil }
         return mayBeUndone ? .search : .linking
     }

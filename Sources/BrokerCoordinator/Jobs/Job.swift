@@ -14,21 +14,9 @@ package final class Job: @unchecked Sendable {
     package let document: JSONDocument
     // Offsets into the immutable tape of `document`, which is retained here beside them.
     package let operations: ShortList<JobOperation>
-    package let policy: InvalidRecordPolicy
-    /// Whether a record with a key that the model does not name is rejected, as `policy` says.
-    package var refusesUnknownKeys = false
-    /// The job is applied and undone; see `StoreJob/isDryRun`.
-    package var isDryRun = false
-    package var maximumDeletions: DeletionLimit?
-    package var bookmark: Bookmark?
-    /// False for a client that may not delete objects; see `StoreJob/mayDelete`.
-    package var mayDelete = true
+    package var terms: JobTerms
     /// The name in the client's `hello`.
     package var client: String?
-    package let wantsKeys: Bool
-    package let wantsObjects: Bool
-    /// The names of the records, and the form of the objects of the reply.
-    package var form = ObjectForm()
     /// The observer wants ``JobEvent/accepted(id:sequence:)``.
     package let wantsAcceptance: Bool
     /// The observer wants ``JobEvent/progress(id:staged:merged:)``.
@@ -40,14 +28,12 @@ package final class Job: @unchecked Sendable {
 
     package init(
         id: String?, owner: JobOwner = .server, document: JSONDocument, operations: ShortList<JobOperation>,
-        policy: InvalidRecordPolicy, wantsKeys: Bool,
-        wantsObjects: Bool = false, wantsAcceptance: Bool, content: JSONText,
+        _ terms: JobTerms = JobTerms(), wantsAcceptance: Bool = false, content: JSONText,
         observer: @escaping @Sendable (JobEvent) -> Void
     ) {
-        (self.id, self.owner, self.policy) = (id, owner, policy)
+        (self.id, self.owner, self.terms) = (id, owner, terms)
         (self.document, self.operations, self.content) = (document, operations, content)
-        (self.wantsKeys, self.wantsObjects, self.wantsAcceptance) = (wantsKeys, wantsObjects, wantsAcceptance)
-        self.observer = observer
+        (self.wantsAcceptance, self.observer) = (wantsAcceptance, observer)
     }
 }
 
@@ -61,11 +47,11 @@ extension Job {
         withExtendedLifetime(document) {
             var hasher = FieldHasher()
             hasher.add(
-                (policy == .skip ? 1 : 0) | (refusesUnknownKeys ? 2 : 0) | (bookmark == nil ? 0 : 4)
-                    | (form.names == .local ? 8 : 0))
+                (terms.policy == .skip ? 1 : 0) | (terms.refusesUnknownKeys ? 2 : 0) | (terms.bookmark == nil ? 0 : 4)
+                    | (terms.form.names == .local ? 8 : 0))
             hasher.add(UInt64(operations.count))
             for operation in operations { hasher.add(operation) }
-            if let bookmark { hasher.add(bookmark) }
+            if let bookmark = terms.bookmark { hasher.add(bookmark) }
             return hasher.finish()
         }
     }

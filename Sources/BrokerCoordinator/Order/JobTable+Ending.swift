@@ -124,7 +124,7 @@ extension JobTable {
             guard job.isUnwritten, case .failed(let fault) = job.end, let sequence = job.sequence else { continue }
             // Without its rows, which are not needed any more.
             let failed = StoreJob(
-                job.facts, sequence: sequence, work: .refused(fault), now: job.place.time, memory: nil)
+                job.facts, sequence: sequence, work: .refused(fault), now: job.place.time)
             unrecorded.keep(failed, job.completion(committedAt))
         }
         // The waiters for these ends follow the ends themselves.

@@ -37,7 +37,8 @@ extension EndedJob {
             changed = outcome.changes.prefix(JobContents.mostEntities).map(\.entity)
         }
         self.init(
-            id: job.id, sequence: job.sequence, owner: job.owner, isFailed: !job.isCommitted && !job.facts.isDryRun,
+            id: job.id, sequence: job.sequence, owner: job.owner,
+            isFailed: !job.isCommitted && !job.facts.terms.isDryRun,
             details: Details(
                 client: job.client, acceptedAt: job.acceptedAt, records: job.rowCount, times: times,
                 contents: job.contents, changed: changed))

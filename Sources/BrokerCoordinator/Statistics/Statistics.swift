@@ -413,7 +413,7 @@ extension Statistics.Counters {
             case .duplicate: slot.duplicates += 1
             case .completed(let outcome):
                 slot.completed += 1
-                guard !job.facts.isDryRun else { break }
+                guard !job.facts.terms.isDryRun else { break }
                 note(outcome.changes, &slot.objects)
                 for warning in outcome.warnings {
                     warnings[warning.entity, default: [:]][warning.code, default: 0] += warning.count

@@ -40,8 +40,8 @@ final class JobRun {
         self.job = job
         self.steps = steps
         self.memory = memory
-        unique = UniqueValues(merger, memory, skips: job.policy == .skip)
-        objects = job.wantsObjects ? PayloadObjects(merger, job.form) : nil
+        unique = UniqueValues(merger, memory, skips: job.terms.policy == .skip)
+        objects = job.terms.wantsObjects ? PayloadObjects(merger, job.terms.form) : nil
     }
 
     private var isFirst: Bool { number == 0 }
@@ -124,8 +124,8 @@ final class JobRun {
         let objects = StoredObjects(merger, savepoints, history, unique, at: step.pointer)
         // One by one, records take more statements.
         merger.connection.work.budget.raise(by: JobWork.units(for: rows))
-        let plan = merger.plan.reading(job.form.names)
-        let interpreter = Interpreter(rows, plan, job.policy, objects, sync: sync, memory)
+        let plan = merger.plan.reading(job.terms.form.names)
+        let interpreter = Interpreter(rows, plan, job.terms.policy, objects, sync: sync, memory)
         do throws(ApplyingFault) {
             try history.record { () throws(ApplyingFault) in try interpreter.apply() }
         } catch {
@@ -275,9 +275,9 @@ final class JobRun {
     /// Records the changes of a deletion. When no step follows, a count suffices for most objects.
     private func recording(_ body: () throws -> Void) throws {
         let history = started()
-        if isLast, !job.wantsKeys, history.needsEntry == nil {
+        if isLast, !job.terms.wantsKeys, history.needsEntry == nil {
             history.needsEntry = needsEntry
-            if job.isDryRun {
+            if job.terms.isDryRun {
                 history.countedKeys = CountedKeys(merger.entities, ofEach: JobTally.exampleCount)
             } else if merger.keepsFeedKeys {
                 history.countedKeys = CountedKeys(merger.entities)

@@ -213,7 +213,7 @@ struct JobTally {
             outcome.changes.append((statements.name, counts))
         }
         outcome.changes.sort { $0.entity < $1.entity }
-        if run.job.wantsKeys { outcome.keys = try keys(of: outcome.changes, KeyRoom(), omitsEmpty: false) }
+        if run.job.terms.wantsKeys { outcome.keys = try keys(of: outcome.changes, KeyRoom(), omitsEmpty: false) }
         return outcome
     }
 

@@ -3,6 +3,30 @@ package import BrokerModel
 package import BrokerStaging
 internal import Glibc
 
+/// How a job is to be applied, besides its operations.
+package struct JobTerms: Sendable {
+    package var policy: InvalidRecordPolicy
+    /// Whether a record with a key that the model does not name is rejected, as ``policy`` says.
+    package var refusesUnknownKeys = false
+    package var wantsKeys: Bool
+    /// Whether the reply has the objects of the job's records; see `Outcome.objects`.
+    package var wantsObjects = false
+    /// The names of the records, and the form of the objects of the reply.
+    package var form = ObjectForm()
+    /// The job is applied and undone: it changes nothing, and is not recorded.
+    package var isDryRun = false
+    package var maximumDeletions: DeletionLimit?
+    /// Written in the job's transaction if the job takes effect.
+    package var bookmark: Bookmark?
+    /// Whether the job may delete objects. Else it fails if it deleted one, other than an owned object that its owner no
+    /// longer names: that is a part of the owner.
+    package var mayDelete = true
+
+    package init(_ policy: InvalidRecordPolicy = .fail, wantsKeys: Bool = false) {
+        (self.policy, self.wantsKeys) = (policy, wantsKeys)
+    }
+}
+
 /// The facts of a job that do not depend on its place among the others. A class: it is passed on many times.
 package final class JobFacts: Sendable {
     package let id: String
@@ -13,39 +37,18 @@ package final class JobFacts: Sendable {
     package let contentHash: JobHash?
     /// A hash of the content for ``StateDigest``; nil when it is ``contentHash``, or there is no journal.
     package let contentDigest: JobHash?
-    package let policy: InvalidRecordPolicy
-    package let wantsKeys: Bool
-    /// Whether the reply has the objects of the job's records; see `Outcome.objects`.
-    package let wantsObjects: Bool
-    /// The names of the records, and the form of the objects of the reply.
-    package let form: ObjectForm
-    /// The job is applied and undone: it changes nothing, and is not recorded.
-    package let isDryRun: Bool
-    package let maximumDeletions: DeletionLimit?
-    /// Written in the job's transaction if the job takes effect.
-    package let bookmark: Bookmark?
-    /// Whether the job may delete objects. Else it fails if it deleted one, other than an owned object that its owner no
-    /// longer names: that is a part of the owner.
-    package let mayDelete: Bool
+    package let terms: JobTerms
 
     package init(
-        id: String, owner: JobOwner, isPrivileged: Bool, contentHash: JobHash?, contentDigest: JobHash?,
-        policy: InvalidRecordPolicy, wantsKeys: Bool, wantsObjects: Bool,
-        form: ObjectForm, isDryRun: Bool, maximumDeletions: DeletionLimit?, bookmark: Bookmark?, mayDelete: Bool
+        id: String, owner: JobOwner = .server, isPrivileged: Bool? = nil, contentHash: JobHash?,
+        contentDigest: JobHash? = nil, _ terms: JobTerms = JobTerms()
     ) {
         self.id = id
         self.owner = owner
-        self.isPrivileged = isPrivileged
+        self.isPrivileged = isPrivileged ?? owner.isPrivileged
         self.contentHash = contentHash
         self.contentDigest = contentDigest
-        self.policy = policy
-        self.wantsKeys = wantsKeys
-        self.wantsObjects = wantsObjects
-        self.form = form
-        self.isDryRun = isDryRun
-        self.maximumDeletions = maximumDeletions
-        self.bookmark = bookmark
-        self.mayDelete = mayDelete
+        self.terms = terms
     }
 }
 
@@ -76,7 +79,7 @@ package struct StoreJob: Sendable {
     /// The allowance for the merge's memory besides the staged rows; nil grants everything.
     package let memory: (any MemoryAllowance)?
 
-    package init(_ facts: JobFacts, sequence: Int64, work: Work, now: Int64, memory: (any MemoryAllowance)?) {
+    package init(_ facts: JobFacts, sequence: Int64, work: Work, now: Int64, memory: (any MemoryAllowance)? = nil) {
         self.facts = facts
         self.sequence = sequence
         self.work = work
@@ -84,37 +87,12 @@ package struct StoreJob: Sendable {
         self.memory = memory
     }
 
-    package init(
-        id: String, owner: JobOwner = .server, isPrivileged: Bool? = nil, contentHash: JobHash?,
-        contentDigest: JobHash? = nil,
-        sequence: Int64,
-        policy: InvalidRecordPolicy,
-        wantsKeys: Bool,
-        wantsObjects: Bool = false, form: ObjectForm = ObjectForm(), isDryRun: Bool = false,
-        maximumDeletions: DeletionLimit? = nil, bookmark: Bookmark? = nil, mayDelete: Bool = true, work: Work,
-        now: Int64, memory: (any MemoryAllowance)? = nil
-    ) {
-        let facts = JobFacts(
-            id: id, owner: owner, isPrivileged: isPrivileged ?? owner.isPrivileged, contentHash: contentHash,
-            contentDigest: contentDigest, policy: policy, wantsKeys: wantsKeys,
-            wantsObjects: wantsObjects, form: form, isDryRun: isDryRun,
-            maximumDeletions: maximumDeletions, bookmark: bookmark, mayDelete: mayDelete)
-        self.init(facts, sequence: sequence, work: work, now: now, memory: memory)
-    }
-
     package var id: String { facts.id }
     package var owner: JobOwner { facts.owner }
     package var isPrivileged: Bool { facts.isPrivileged }
     package var contentHash: JobHash? { facts.contentHash }
     package var contentDigest: JobHash? { facts.contentDigest }
-    package var policy: InvalidRecordPolicy { facts.policy }
-    package var wantsKeys: Bool { facts.wantsKeys }
-    package var wantsObjects: Bool { facts.wantsObjects }
-    package var form: ObjectForm { facts.form }
-    package var isDryRun: Bool { facts.isDryRun }
-    package var maximumDeletions: DeletionLimit? { facts.maximumDeletions }
-    package var bookmark: Bookmark? { facts.bookmark }
-    package var mayDelete: Bool { facts.mayDelete }
+    package var terms: JobTerms { facts.terms }
 }
 
 extension StoreJob {

@@ -171,8 +171,7 @@ struct SimulatedServer {
     private mutating func begin(_ frame: AdmittedFrame, _ message: SimulatedMessage, _ delivery: Int) {
         let notices = notices
         let job = Job(
-            id: message.id, owner: message.owner, document: Self.document!, operations: [], policy: .fail,
-            wantsKeys: false,
+            id: message.id, owner: message.owner, document: Self.document!, operations: [],
             wantsAcceptance: message.wantsAcceptance,
             content: JSONText(copying: Array("\(message.content)".utf8) + (message.isLarge ? Self.largeContent : [])),
             observer: { event in notices.withLock { $0.append(.event(delivery: delivery, event)) } })

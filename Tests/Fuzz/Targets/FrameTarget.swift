@@ -204,7 +204,7 @@ final class MessageTarget: FuzzTarget {
             let job = try Job.read(envelope, content: content) { _ in { _ in } }
             if let id = job.id { try require((1...128).contains(id.utf8.count), "an id of \(id.utf8.count)") }
             try require(!job.operations.isEmpty, "a job has no operation")
-            if let bookmark = job.bookmark {
+            if let bookmark = job.terms.bookmark {
                 try requireBookmark(bookmark.name)
                 try require(bookmark.value?.utf8.count ?? 0 <= 8_192, "a bookmark of \(bookmark)")
             }

@@ -475,7 +475,7 @@ struct FuzzedCompany {
         _ action: StepAction, _ rows: StagedRows, sequence: Int64, _ policy: InvalidRecordPolicy
     ) -> StoreJob {
         StoreJob(
-            id: "job-\(sequence)", contentHash: nil, sequence: sequence, policy: policy, wantsKeys: true,
+            JobFacts(id: "job-\(sequence)", contentHash: nil, JobTerms(policy, wantsKeys: true)), sequence: sequence,
             work: .steps([StagedStep(action: action, rows: rows)]), now: 0)
     }
 }
