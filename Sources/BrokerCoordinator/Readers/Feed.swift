@@ -109,13 +109,7 @@ extension FeedRequest {
         }
         var names: Set<String> = []
         for (position, name) in entities.enumerated() {
-            guard let entity = model.index(ofEntity: name) else {
-                let ending = NearMiss.ending(name, among: model.entities.lazy.map(\.name))
-                throw Fault(
-                    .unknownEntity,
-                    "The model has no entity \(name.quotedBriefly)\(ending) See `entities` of `welcome`.",
-                    path: "/entities/\(position)")
-            }
+            let entity = try model.entity(named: name, at: "/entities/\(position)")
             for kind in model.subentities(of: entity) { names.insert(model.entities[kind].name) }
         }
         return FeedSelection(entities: names, wantsKeys: wantsKeys, asker: asker)

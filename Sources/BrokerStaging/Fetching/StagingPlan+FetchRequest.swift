@@ -14,15 +14,7 @@ extension StagingPlan {
     /// - Throws: `unknownEntity`, `unknownRelationship`, `invalidPredicate`, `invalidValue` for an invalid key, or
     ///   `unsupportedMessage`, with the path into the message.
     package func fetchRequest(_ description: FetchDescription) throws(Fault) -> FetchRequest {
-        guard let entity = model.index(ofEntity: description.entity) else {
-            let ending = NearMiss.ending(description.entity.briefly, among: model.entities.map(\.name))
-            let known = model.entities.map(\.name).sorted().prefix(20).joined(separator: ", ")
-            throw Fault(
-                .unknownEntity,
-                "The model has no entity \(description.entity.quotedBriefly)\(ending) "
-                    + "It has: \(known).",
-                path: "/entity", entity: description.entity.briefly)
-        }
+        let entity = try model.entity(named: description.entity, at: "/entity")
         var request = FetchRequest(entity: entity)
         request.plan = self
         request.names = description.names

@@ -170,13 +170,7 @@ package struct JobSteps {
     }
 
     private func entity(_ operation: JobOperation) throws(Fault) -> Int {
-        if let entity = model.index(ofEntity: operation.entity) { return entity }
-        let known = model.entities.map(\.name).sorted().prefix(20).joined(separator: ", ")
-        let ending = NearMiss.ending(operation.entity, among: model.entities.lazy.map(\.name))
-        throw Fault(
-            .unknownEntity,
-            "The model has no entity \(operation.entity.quotedBriefly)\(ending) It has: \(known).",
-            path: operation.entityPointer, entity: operation.entity.briefly)
+        try model.entity(named: operation.entity, at: operation.entityPointer)
     }
 
     private func relationship(
@@ -438,5 +432,17 @@ package struct JobOperation {
             } ?? false
         case .delete, .deleteMatching: false
         }
+    }
+}
+
+extension Model {
+    /// - Throws: `unknownEntity`.
+    package func entity(named name: String, at path: String) throws(Fault) -> Int {
+        if let entity = index(ofEntity: name) { return entity }
+        let known = entities.map(\.name).sorted().prefix(20).joined(separator: ", ")
+        let ending = NearMiss.ending(name, among: entities.lazy.map(\.name))
+        throw Fault(
+            .unknownEntity, "The model has no entity \(name.quotedBriefly)\(ending) It has: \(known).", path: path,
+            entity: name.briefly)
     }
 }
