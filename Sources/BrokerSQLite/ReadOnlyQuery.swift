@@ -38,13 +38,7 @@ package final class ReadOnlyQuery {
             connection.handle,
             { _, action, first, second, _, _ in ReadOnlyQuery.allows(action, first, second) ? SQLITE_OK : SQLITE_DENY },
             nil)
-        var (statement, rest): (OpaquePointer?, String) = (nil, "")
-        let result = sql.withCString { start in
-            var end: UnsafePointer<CChar>?
-            let result = sqlite3_prepare_v2(connection.handle, start, -1, &statement, &end)
-            rest = end.map { String(cString: $0) } ?? ""
-            return result
-        }
+        let (result, statement, rest) = Self.prepare(sql, on: connection)
         guard result == SQLITE_OK else { throw Self.fault(result, connection) }
         guard let statement else { throw Fault(description: "There is no statement.") }
         self.statement = statement
@@ -57,16 +51,22 @@ package final class ReadOnlyQuery {
 
     deinit { sqlite3_finalize(statement) }
 
+    /// Compiles the first statement, which is nil for blanks alone; `rest` is the text after it.
+    private static func prepare(
+        _ sql: String, on connection: Connection
+    ) -> (result: Int32, statement: OpaquePointer?, rest: String) {
+        sql.withCString { start in
+            var (statement, end): (OpaquePointer?, UnsafePointer<CChar>?)
+            let result = sqlite3_prepare_v2(connection.handle, start, -1, &statement, &end)
+            return (result, statement, end.map { String(cString: $0) } ?? "")
+        }
+    }
+
     /// Blanks, semicolons and comments.
     private static func isEmpty(_ sql: String, on connection: Connection) -> Bool {
         var rest = sql
         while rest.contains(where: { !$0.isWhitespace }) {
-            var statement: OpaquePointer?
-            let (result, next) = rest.withCString { start in
-                var end: UnsafePointer<CChar>?
-                let result = sqlite3_prepare_v2(connection.handle, start, -1, &statement, &end)
-                return (result, end.map { String(cString: $0) } ?? "")
-            }
+            let (result, statement, next) = prepare(rest, on: connection)
             sqlite3_finalize(statement)
             guard result == SQLITE_OK, statement == nil, next.utf8.count < rest.utf8.count else { return false }
             rest = next

@@ -190,7 +190,7 @@ extension Store {
     }
 
     /// A connection to an existing store of Broker's that changes nothing; nil when there is none.
-    private static func look(_ path: String) throws(StoreError) -> Connection? {
+    static func look(_ path: String) throws(StoreError) -> Connection? {
         let file = try StoreFile(path: path)
         guard file.exists else { return nil }
         let connection = try look(at: file)

@@ -437,10 +437,10 @@ extension Store {
     }
 
     private static func modelInForce(path: String) throws(StoreError) -> Model? {
-        let file = try StoreFile(path: path)
-        guard file.exists else { return nil }
-        let connection = try look(at: file)
-        guard let text = try StoreFormat.modelInForce(of: connection, path: path) else { return nil }
+        guard let connection = try look(path), let text = try StoreFormat.modelInForce(of: connection, path: path)
+        else {
+            return nil
+        }
         return try StoreOpening.read(text, path)
     }
 }

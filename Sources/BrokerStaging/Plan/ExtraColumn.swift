@@ -65,7 +65,7 @@ extension StagingPlan {
 }
 
 extension JSONValue {
-    fileprivate func value(at path: [String]) -> JSONValue? {
+    func value(at path: [String]) -> JSONValue? {
         var value = self
         for key in path {
             guard let next = value[key] else { return nil }

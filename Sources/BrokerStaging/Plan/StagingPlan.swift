@@ -86,12 +86,8 @@ final class SelectPlan: Sendable {
 
     /// The value that selects the mapping; nil for no value or null.
     func value(in record: JSONValue) -> JSONValue? {
-        var value = record
-        for name in key {
-            guard let next = value[name] else { return nil }
-            value = next
-        }
-        return value.isNull ? nil : value
+        guard let value = record.value(at: key), !value.isNull else { return nil }
+        return value
     }
 
     /// Values are compared as text: `1` is the case `"1"`.

@@ -67,7 +67,7 @@ struct FetchRun {
         batch = Batch(level: FetchedLevel(holeCount: tree.inclusions.count))
         var parameter = 1
         for cell in (request.key ?? []) + (request.after ?? []) {
-            statement.bind(copying: cell, at: parameter)
+            statement.bind(copying: cell.cell, at: parameter)
             parameter += 1
         }
         parameter = predicate?.bind(to: statement, from: parameter) ?? parameter

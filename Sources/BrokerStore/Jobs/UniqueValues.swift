@@ -103,7 +103,7 @@ final class UniqueValues {
         }
         guard !values.contains(where: { $0.cell.kind == .null }) else { return nil }
         let find = try merger.objects.holder(of: list, table)
-        for (position, value) in values.enumerated() { find.bind(copying: value, at: position + 1) }
+        for (position, value) in values.enumerated() { find.bind(copying: value.cell, at: position + 1) }
         guard let number = try find.first(read: { $0.integer(0) }), number != object?.number else { return nil }
         return number
     }
@@ -182,7 +182,7 @@ final class UniqueValues {
             }
             // An object that is renamed may have another row number.
             let unpark = try merger.objects.unpark(one.table, one.column, isRenumbered: merger.hasRenamed)
-            unpark.bind(copying: one.value, at: 1)
+            unpark.bind(copying: one.value.cell, at: 1)
             unpark.bind(blob: one.mark, at: 2)
             if !merger.hasRenamed { unpark.bind(one.rowNumber, at: 3) }
             do throws(StoreError) {

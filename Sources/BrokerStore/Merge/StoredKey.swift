@@ -128,12 +128,7 @@ struct StoredKey: Hashable {
     func bind(to statement: Statement, from first: Int) {
         var index = first
         forEachCell { cell in
-            switch cell.kind {
-            // The statement copies the bytes, because this key may be released before it.
-            case .text: statement.bind(text: Array(cell.bytes), at: index)
-            case .blob: statement.bind(blob: Array(cell.bytes), at: index)
-            default: statement.bind(cell, at: index)
-            }
+            statement.bind(copying: cell, at: index)
             index += 1
         }
     }

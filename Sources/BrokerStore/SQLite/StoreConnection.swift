@@ -226,8 +226,8 @@ extension Statement {
         }
     }
 
-    func bind(copying owned: OwnedCell, at index: Int) {
-        let cell = owned.cell
+    /// Binds a copy: the cell's bytes may be released before the statement.
+    func bind(copying cell: Cell, at index: Int) {
         switch cell.kind {
         case .text: bind(text: Array(cell.bytes), at: index)
         case .blob: bind(blob: Array(cell.bytes), at: index)
