@@ -35,7 +35,7 @@ struct ObjectShape {
         var node: Node
     }
 
-    struct Style {
+    struct Style: Hashable {
         let names: FetchNames
         let dates: FetchDates
         let hasVersion: Bool

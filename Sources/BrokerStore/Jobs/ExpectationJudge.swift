@@ -76,7 +76,7 @@ struct ExpectationJudge {
     private func json(of object: StoredObject, _ table: Int) throws -> [UInt8] {
         // A unique value that an earlier record took is still the object's.
         try unique.restore(table, row: object.number)
-        let read = try merger.entities[table].versionedObject()
+        let read = try merger.entities[table].object(ObjectForm(), hasVersion: true)
         let key =
             merger.entities[table].hasRowKey
             ? StoredKey([.integer(object.number)]) : try merger.entities[table].key(ofRow: object.number)

@@ -98,22 +98,14 @@ final class EntityStatements {
     }
 
     /// Parameters: the key. Returns the object in the form of `fetch`.
-    func object(_ form: ObjectForm) throws(StoreError) -> ObjectRead {
-        if let read = objectReads[form] { return read }
-        let read = try ObjectRead(index, form, plan, on: connection)
-        objectReads[form] = read
+    func object(_ form: ObjectForm, hasVersion: Bool = false) throws(StoreError) -> ObjectRead {
+        let style = ObjectShape.Style(names: form.names, dates: form.dates, hasVersion: hasVersion)
+        if let read = objectReads[style] { return read }
+        let read = try ObjectRead(index, style, plan, on: connection)
+        objectReads[style] = read
         return read
     }
-    private var objectReads: [ObjectForm: ObjectRead] = [:]
-
-    /// Parameters: the key. Returns the object in the form of `fetch`, with its version.
-    func versionedObject() throws(StoreError) -> ObjectRead {
-        if let read = versionedRead { return read }
-        let read = try ObjectRead(index, ObjectForm(), hasVersion: true, plan, on: connection)
-        versionedRead = read
-        return read
-    }
-    private var versionedRead: ObjectRead?
+    private var objectReads: [ObjectShape.Style: ObjectRead] = [:]
 
     /// Parameters: the object's new key, then its old one. References to the object follow.
     func rename() throws(StoreError) -> Statement {
@@ -157,17 +149,6 @@ final class EntityStatements {
     func owner(_ column: Int) throws(StoreError) -> Statement {
         try cache.statement(
             column, sql: "SELECT \(quotedList(columns.linkNames(column))) FROM \(table) WHERE \(equations(keyNames))")
-    }
-
-    /// Parameters: a row number. Sets the link at `column` to NULL.
-    func unlink(column: Int) throws(StoreError) -> Statement {
-        try cache.statement(column, sql: unlinkSQL(column))
-    }
-
-    private func unlinkSQL(_ column: Int) -> String {
-        let names = columns.linkNames(column) + columns.positionNames([column])
-        let assignments = names.map { "\(quoted($0)) = NULL" }.joined(separator: ", ")
-        return "UPDATE \(table) SET \(assignments) WHERE \(rowNumber) = ?1"
     }
 
     /// The key of the row with that number; nil when there is no such row.
@@ -249,9 +230,8 @@ struct ObjectRead {
     private let reader: ObjectReader
 
     init(
-        _ entity: Int, _ form: ObjectForm, hasVersion: Bool = false, _ plan: StagingPlan, on connection: Connection
+        _ entity: Int, _ style: ObjectShape.Style, _ plan: StagingPlan, on connection: Connection
     ) throws(StoreError) {
-        let style = ObjectShape.Style(names: form.names, dates: form.dates, hasVersion: hasVersion)
         let shape = ObjectShape(entity: entity, including: [], style, plan)
         let sql = FetchSQL(plan)
         reader = try ObjectReader(shape, of: entity, sql, on: connection)
@@ -368,11 +348,6 @@ final class LinkStatements {
         return try cache.statement(
             side,
             sql: "SELECT rowid, \(quotedList(sides[1 - side])) FROM \(table) WHERE \(equations(sides[side]))")
-    }
-
-    /// Parameters: a row number.
-    func delete() throws(StoreError) -> Statement {
-        try cache.statement(sql: "DELETE FROM \(table) WHERE rowid = ?1")
     }
 
     private(set) lazy var positions = [false, true].map { isReversed in

@@ -84,7 +84,7 @@ extension SetMerge {
         var ended: [Int: Set<Int64>] = [:]
         for replacement in rows.replacements { try replace(replacement, &ended) }
         for (number, rowNumbers) in ended.sorted(by: { $0.key < $1.key }) {
-            let delete = try merger.links[number].delete()
+            let delete = try merger.objects.deleteLink(number)
             for rowNumber in rowNumbers { try delete.run(rowNumber) }
         }
         // What their deletion reaches may be an object that a record before or after it names.
@@ -134,7 +134,7 @@ extension SetMerge {
             // The link stays until the object is deleted: another program's table may require it.
             return orphans[entity, default: []].formUnion(ended.map(\.rowNumber))
         }
-        let unlink = try merger.entities[entity].unlink(column: column)
+        let unlink = try merger.objects.clearLink(entity, column)
         for (rowNumber, stagedRow) in ended {
             try unlink.run(rowNumber)
             noteUpdate(entity, stagedRow, rowNumber)
