@@ -1,4 +1,5 @@
 internal import CLZ4
+internal import Glibc
 
 /// The frame of a small content, which it contains without compression: LZ4's format has such blocks.
 ///
@@ -11,13 +12,21 @@ package enum StoredFrame {
     /// Bytes of content up to which a frame is not compressed: some records. Compressing them takes half a microsecond
     /// and saves a fifth of their bytes, which makes no local socket faster.
     static let maximumContentCount = 512
+    private static let headerCount = 15
     /// Bytes of the payload before the content, and after it.
-    private static let headCount = 19
+    private static let headCount = headerCount + 4
     private static let tailCount = 4
-    /// Version 1, independent blocks, content size; blocks of 64 KiB.
-    private static let flags: UInt8 = 0b0110_1000
-    private static let descriptor: UInt8 = 0x40
     private static let isStored: UInt32 = 1 << 31
+
+    /// The headers of the frames of 1, 2, … bytes, one after the other, as liblz4 writes them.
+    private static let headers: [UInt8] = {
+        let encoder = FrameEncoder()
+        return (1...maximumContentCount).flatMap { encoder.header(ofContent: $0) }
+    }()
+
+    private static func header(_ count: Int, _ headers: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(rebasing: headers[headerCount * (count - 1)..<headerCount * count])
+    }
 
     /// Bytes that a frame adds to its content.
     static let addedCount = FrameScanner.prefixCount + headCount + tailCount
@@ -68,11 +77,10 @@ package enum StoredFrame {
     private static func enclose(_ frame: UnsafeMutableRawBufferPointer) {
         let count = frame.count - addedCount
         frame.storeBytes(of: UInt32(frame.count - FrameScanner.prefixCount).bigEndian, as: UInt32.self)
-        frame.storeBytes(of: FrameHeader.magic.littleEndian, toByteOffset: 4, as: UInt32.self)
-        frame[8] = flags
-        frame[9] = descriptor
-        frame.storeBytes(of: UInt64(count).littleEndian, toByteOffset: 10, as: UInt64.self)
-        frame[18] = checksum(contentCount: count)
+        headers.withUnsafeBytes {
+            UnsafeMutableRawBufferPointer(rebasing: frame[FrameScanner.prefixCount...]).copyMemory(
+                from: header(count, $0))
+        }
         frame.storeBytes(of: (UInt32(count) | isStored).littleEndian, toByteOffset: 19, as: UInt32.self)
         frame.storeBytes(of: 0, toByteOffset: frame.count - tailCount, as: UInt32.self)
     }
@@ -91,43 +99,13 @@ package enum StoredFrame {
     package static func content(of payload: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer? {
         let count = payload.count - headCount - tailCount
         guard (1...maximumContentCount).contains(count),
-            UInt32(littleEndian: payload.loadUnaligned(as: UInt32.self)) == FrameHeader.magic, payload[4] == flags,
-            payload[5] == descriptor,
-            UInt64(littleEndian: payload.loadUnaligned(fromByteOffset: 6, as: UInt64.self)) == UInt64(count),
-            payload[14] == checksum(contentCount: count),
+            headers.withUnsafeBytes({ memcmp(payload.baseAddress!, header(count, $0).baseAddress!, headerCount) == 0 }),
             UInt32(littleEndian: payload.loadUnaligned(fromByteOffset: 15, as: UInt32.self)) == UInt32(count)
                 | isStored,
             payload.loadUnaligned(fromByteOffset: headCount + count, as: UInt32.self) == 0
         else { return nil }
         return UnsafeRawBufferPointer(rebasing: payload[headCount..<headCount + count])
     }
-
-    /// The second byte of the header's XXH32 with seed 0: of the flags, the descriptor and the content's size.
-    ///
-    /// Source: xxHash fast digest algorithm, version 0.1.1, for less than 16 bytes.
-    private static func checksum(contentCount: Int) -> UInt8 {
-        let size = UInt64(contentCount)
-        let bytes = UInt64(flags) | UInt64(descriptor) << 8 | size << 16
-        var hash = prime5 &+ 10
-        for lane in [UInt32(truncatingIfNeeded: bytes), UInt32(truncatingIfNeeded: bytes >> 32)] {
-            hash = rotated(hash &+ lane &* prime3, by: 17) &* prime4
-        }
-        for byte in [UInt32(truncatingIfNeeded: size >> 48 & 0xFF), UInt32(truncatingIfNeeded: size >> 56)] {
-            hash = rotated(hash &+ byte &* prime5, by: 11) &* prime1
-        }
-        hash = (hash ^ hash >> 15) &* prime2
-        hash = (hash ^ hash >> 13) &* prime3
-        hash ^= hash >> 16
-        return UInt8(truncatingIfNeeded: hash >> 8)
-    }
-
-    private static let prime1: UInt32 = 0x9E37_79B1
-    private static let prime2: UInt32 = 0x85EB_CA77
-    private static let prime3: UInt32 = 0xC2B2_AE3D
-    private static let prime4: UInt32 = 0x27D4_EB2F
-    private static let prime5: UInt32 = 0x1656_67B1
-
-    private static func rotated(_ value: UInt32, by bits: UInt32) -> UInt32 { value << bits | value >> (32 - bits) }
 }
 
 /// The maximum sizes of a frame, compressed and decompressed. Both are checked before memory is allocated.
@@ -283,6 +261,14 @@ package struct FrameEncoder: ~Copyable, @unchecked Sendable {
         }
         take(LZ4F_compressEnd(context, start + count, destination.count - count, &options))
         return count
+    }
+
+    /// Returns the header of the frame of a content of that size.
+    fileprivate func header(ofContent count: Int) -> [UInt8] {
+        var preferences = Self.preferences(for: count)
+        return [UInt8](unsafeUninitializedCapacity: Int(LZ4F_HEADER_SIZE_MAX)) { buffer, filled in
+            filled = LZ4F_compressBegin(context, buffer.baseAddress, buffer.count, &preferences)
+        }
     }
 
     /// Bytes of a block that is not compressed: the format's largest.
