@@ -33,18 +33,15 @@ package struct FrameDecoder: ~Copyable, @unchecked Sendable {
     package mutating func decode(
         _ payload: UnsafeRawBufferPointer, allowance: (any MemoryAllowance)?
     ) throws -> JSONText {
-        let header = try FrameHeader(inspecting: payload)
-        let maximumCount = limits.maximumContentCount
-        if let declared = header.contentCount, declared > UInt64(maximumCount) {
-            throw tooLarge("declares \(declared.grouped) bytes of content")
-        }
-        let bound = header.contentCount.map { Int($0) } ?? maximumCount
+        var frame = try Decompression(payload, limits, context)
         // One byte more than the limit, so that a content that exceeds it is detected.
         var content = JSONTextBuilder(
-            maximumCount: bound + 1, capacity: Self.capacity(for: payload.count, declared: header.contentCount),
+            maximumCount: frame.bound + 1, capacity: Self.capacity(for: payload.count, declared: frame.declared),
             allowance: allowance)
-        LZ4F_resetDecompressionContext(context)
-        try decompress(payload, into: &content, bound: bound, isDeclared: header.contentCount != nil)
+        while !frame.isWhole {
+            guard content.reserve(1) else { throw JSONRefusal.noRoom }
+            try content.withFreeSpace(atLeast: 1) { free throws(WireError) in try frame.fill(free) }
+        }
         return content.finish()
     }
 
@@ -66,68 +63,14 @@ package struct FrameDecoder: ~Copyable, @unchecked Sendable {
     package mutating func forEachPiece(
         _ payload: UnsafeRawBufferPointer, _ body: (UnsafeRawBufferPointer) -> Void
     ) throws(WireError) {
-        let header = try FrameHeader(inspecting: payload)
-        LZ4F_resetDecompressionContext(context)
-        var piece = [UInt8](repeating: 0, count: Self.pieceCount)
-        var consumed = 0
-        var total = 0
-        while true {
-            var produced = piece.count
-            var taken = payload.count - consumed
-            let wanted = piece.withUnsafeMutableBytes {
-                LZ4F_decompress(context, $0.baseAddress, &produced, payload.baseAddress! + consumed, &taken, nil)
-            }
-            guard LZ4F_isError(wanted) == 0 else { throw refusal(wanted) }
-            consumed += taken
-            total += produced
-            guard total <= limits.maximumContentCount else {
-                throw tooLarge("holds more than \(limits.maximumContentCount.grouped) bytes of content")
-            }
-            piece.withUnsafeBytes { body(UnsafeRawBufferPointer(rebasing: $0.prefix(produced))) }
-            guard wanted != 0 else { break }
-            // While there is space left, the decompressor stops only when it needs more bytes.
-            guard produced == piece.count else { throw FrameHeader.truncated(payload.count) }
-        }
-        guard consumed == payload.count else { throw trailing(payload, from: consumed) }
-        if let declared = header.contentCount, UInt64(total) != declared {
-            throw FrameHeader.malformed("The content has not the \(declared.grouped) bytes that the frame declares")
-        }
+        var frame = try Decompression(payload, limits, context)
+        let piece = UnsafeMutableRawBufferPointer.allocate(byteCount: Self.pieceCount, alignment: 1)
+        defer { piece.deallocate() }
+        while !frame.isWhole { body(UnsafeRawBufferPointer(rebasing: piece.prefix(try frame.fill(piece)))) }
     }
 
     /// Bytes of a content that `body` gets at a time.
     private static let pieceCount = 256 << 10
-
-    private func decompress(
-        _ payload: UnsafeRawBufferPointer, into content: inout JSONTextBuilder, bound: Int, isDeclared: Bool
-    ) throws {
-        var consumed = 0
-        while true {
-            var wanted = 0
-            var hasSpaceLeft = false
-            guard content.reserve(1) else { throw JSONRefusal.noRoom }
-            try content.withFreeSpace(atLeast: 1) { free in
-                var produced = free.count
-                var taken = payload.count - consumed
-                wanted = LZ4F_decompress(
-                    context, free.baseAddress, &produced, payload.baseAddress! + consumed, &taken, nil)
-                guard LZ4F_isError(wanted) == 0 else { throw refusal(wanted) }
-                consumed += taken
-                hasSpaceLeft = produced < free.count
-                return produced
-            }
-            guard content.count <= bound else {
-                guard !isDeclared else {
-                    throw FrameHeader.malformed(
-                        "The content is longer than the \(bound.grouped) bytes the frame declares")
-                }
-                throw tooLarge("holds more than \(bound.grouped) bytes of content")
-            }
-            guard wanted != 0 else { break }
-            // While there is space left, the decompressor stops only when it needs more bytes.
-            guard !hasSpaceLeft else { throw FrameHeader.truncated(payload.count) }
-        }
-        guard consumed == payload.count else { throw trailing(payload, from: consumed) }
-    }
 
     /// The bytes of the first allocation. A declared size is only a hint, trusted as far as LZ4 can compress.
     private static func capacity(for payloadCount: Int, declared: UInt64?) -> Int {
@@ -147,20 +90,62 @@ package struct FrameDecoder: ~Copyable, @unchecked Sendable {
     /// LZ4 block format: one more byte of length for every 255 bytes of match.
     private static let mostCompression = 255
 
-    private func refusal(_ status: Int) -> WireError {
-        let name = String(cString: LZ4F_getErrorName(status))
-        return FrameHeader.malformed("The LZ4 frame was damaged on the way and cannot be decompressed (\(name))")
+}
+
+/// A payload on its way through a decompression context.
+private struct Decompression {
+    /// The bytes of content that the frame declares; nil when it declares none.
+    let declared: UInt64?
+    /// The most bytes that its content may have.
+    let bound: Int
+    /// All of the content has been produced.
+    private(set) var isWhole = false
+
+    private let payload: UnsafeRawBufferPointer
+    private let context: OpaquePointer
+    private var (consumed, produced) = (0, 0)
+
+    init(_ payload: UnsafeRawBufferPointer, _ limits: FrameLimits, _ context: OpaquePointer) throws(WireError) {
+        declared = try FrameHeader(inspecting: payload).contentCount
+        if let declared, declared > UInt64(limits.maximumContentCount) {
+            throw Self.tooLarge("declares \(declared.grouped) bytes of content", limits.maximumContentCount)
+        }
+        bound = declared.map { Int($0) } ?? limits.maximumContentCount
+        (self.payload, self.context) = (payload, context)
+        LZ4F_resetDecompressionContext(context)
     }
 
-    private func trailing(_ payload: UnsafeRawBufferPointer, from end: Int) -> WireError {
-        FrameHeader.malformed("\((payload.count - end).grouped) bytes follow the end of the LZ4 frame")
+    /// Fills the memory with the next bytes of the content, as far as there are any. Returns their number.
+    mutating func fill(_ free: UnsafeMutableRawBufferPointer) throws(WireError) -> Int {
+        var (written, taken) = (free.count, payload.count - consumed)
+        let wanted = LZ4F_decompress(
+            context, free.baseAddress, &written, payload.baseAddress! + consumed, &taken, nil)
+        guard LZ4F_isError(wanted) == 0 else {
+            let name = String(cString: LZ4F_getErrorName(wanted))
+            throw FrameHeader.malformed("The LZ4 frame was damaged on the way and cannot be decompressed (\(name))")
+        }
+        consumed += taken
+        produced += written
+        guard produced <= bound else {
+            guard declared == nil else {
+                throw FrameHeader.malformed("The content is longer than the \(bound.grouped) bytes the frame declares")
+            }
+            throw Self.tooLarge("holds more than \(bound.grouped) bytes of content", bound)
+        }
+        isWhole = wanted == 0
+        // While there is space left, the decompressor stops only when it needs more bytes.
+        guard isWhole || written == free.count else { throw FrameHeader.truncated(payload.count) }
+        guard !isWhole || consumed == payload.count else {
+            throw FrameHeader.malformed("\((payload.count - consumed).grouped) bytes follow the end of the LZ4 frame")
+        }
+        return written
     }
 
-    private func tooLarge(_ fact: String) -> WireError {
+    private static func tooLarge(_ fact: String, _ limit: Int) -> WireError {
         WireError(
             .contentTooLarge,
             """
-            The frame \(fact); the limit is \(limits.maximumContentCount.grouped). Split the job into several, or raise \
+            The frame \(fact); the limit is \(limit.grouped). Split the job into several, or raise \
             the server's limit.
             """)
     }
