@@ -428,8 +428,19 @@ extension JournalFinding {
             state = isFed ? .missing : .new
             return
         }
-        _ = try JournalOpening.pendingJobs(store, isKept: isKept)
+        try Self.read(store, isKept: isKept, attempts: 3)
         state = isFed ? .present : .new
+    }
+
+    /// Beside a server that runs, a fault counts if no job was applied meanwhile: files are deleted with the jobs in them.
+    private static func read(_ store: String, isKept: Bool, attempts: Int) throws(StoreError) {
+        let position = try Store.logPosition(path: store)
+        do throws(StoreError) {
+            _ = try JournalOpening.pendingJobs(store, isKept: isKept)
+        } catch {
+            guard attempts > 1, try Store.logPosition(path: store) != position else { throw error }
+            try read(store, isKept: isKept, attempts: attempts - 1)
+        }
     }
 
     /// The number of accepted jobs in the journal beside a store that it has not applied. Changes nothing.
