@@ -424,22 +424,4 @@ extension JSONValue {
 
     /// Returns a string as a name: all of it, or enough to show that it is no name of the model.
     fileprivate var name: String { String(decoding: bytes.prefix(Self.longestName + 1), as: UTF8.self) }
-
-    /// The words of an array.
-    ///
-    /// - Parameter unknown: the message for a word that is not among those known.
-    fileprivate func words(
-        among known: [String], at path: String, unknown: (_ word: String, _ words: String) -> String
-    ) throws(WireError) -> Set<String> {
-        guard kind == .array else { throw mismatch("an array of words", at: path) }
-        var words: Set<String> = []
-        for (index, value) in elements.enumerated() {
-            guard value.kind == .string else { throw value.mismatch("a string", at: "\(path)/\(index)") }
-            guard let word = known.first(where: { value.isText($0) }) else {
-                throw .unsupported(unknown(value.quotedBriefly, known.listed), at: "\(path)/\(index)")
-            }
-            words.insert(word)
-        }
-        return words
-    }
 }

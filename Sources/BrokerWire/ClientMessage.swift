@@ -380,30 +380,15 @@ package struct JobsMessage: Sendable, Equatable {
             self.init(id: id)
             return
         }
-        var lists: Set<List> = []
-        if let value = root["lists"] {
-            guard value.kind == .array else { throw value.mismatch("an array", at: "/lists") }
-            for (index, name) in value.elements.enumerated() {
-                guard let list = List.allCases.first(where: { name.isText($0.rawValue) }) else {
-                    throw .unsupported(
-                        "There is no list \(name.quotedBriefly); the lists are \(List.allCases.map(\.rawValue).listed).",
-                        at: "/lists/\(index)")
-                }
-                lists.insert(list)
-            }
-        }
-        var limit = Self.defaultLimit
-        if let value = root["limit"] {
-            guard let number = value.wholeNumber, Self.limits.contains(Int(clamping: number)) else {
-                throw .unsupported(
-                    "The `limit` of `jobs` is a whole number from \(Self.limits.lowerBound) to \(Self.limits.upperBound).",
-                    at: "/limit")
-            }
-            limit = Int(number)
-        }
+        let names = List.allCases.map(\.rawValue)
+        let lists =
+            try root["lists"]?.words(among: names, at: "/lists") { word, words in
+                "There is no list \(word); the lists are \(words)."
+            } ?? []
+        let limit = try root.limit(Self.limits, of: "jobs") ?? Self.defaultLimit
         let user = try root.optionalUser()
         self.init(
-            lists: List.allCases.filter { lists.isEmpty || lists.contains($0) }, limit: limit,
+            lists: List.allCases.filter { lists.isEmpty || lists.contains($0.rawValue) }, limit: limit,
             since: try root.optionalCount("since").map { Int64($0) }, user: user,
             code: try root.optionalString("code", in: ""))
     }

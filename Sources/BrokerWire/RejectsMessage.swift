@@ -52,13 +52,7 @@ package struct RejectsMessage: Sendable, Equatable {
         entity = try root.optionalString("entity", in: "")
         job = try root.optionalString("job", in: "")
         wantsRequests = try root.optionalBool("requests") ?? false
-        guard let limit = try root.optionalCount("limit") else { return }
-        guard Self.limits.contains(limit) else {
-            throw .unsupported(
-                "The `limit` of `rejects` is a whole number from \(Self.limits.lowerBound) to \(Self.limits.upperBound).",
-                at: "/limit")
-        }
-        self.limit = limit
+        limit = try root.limit(Self.limits, of: "rejects") ?? Self.defaultLimit
     }
 
     private static func ids(_ root: JSONValue) throws(WireError) -> [Int64]? {

@@ -169,6 +169,35 @@ extension JSONValue {
         return Int(number)
     }
 
+    /// The words of an array.
+    ///
+    /// - Parameter unknown: the message for a word that is not among those known.
+    package func words(
+        among known: [String], at path: String, unknown: (_ word: String, _ words: String) -> String
+    ) throws(WireError) -> Set<String> {
+        guard kind == .array else { throw mismatch("an array of words", at: path) }
+        var words: Set<String> = []
+        for (index, value) in elements.enumerated() {
+            guard value.kind == .string else { throw value.mismatch("a string", at: "\(path)/\(index)") }
+            guard let word = known.first(where: { value.isText($0) }) else {
+                throw .unsupported(unknown(value.quotedBriefly, known.listed), at: "\(path)/\(index)")
+            }
+            words.insert(word)
+        }
+        return words
+    }
+
+    /// Returns the `limit` of a message of that type.
+    func limit(_ limits: ClosedRange<Int>, of type: String) throws(WireError) -> Int? {
+        guard let value = self["limit"] else { return nil }
+        guard let number = value.wholeNumber, limits.contains(Int(clamping: number)) else {
+            throw .unsupported(
+                "The `limit` of `\(type)` is a whole number from \(limits.lowerBound) to \(limits.upperBound).",
+                at: "/limit")
+        }
+        return Int(number)
+    }
+
     /// The error for a field of the wrong kind.
     package func mismatch(_ expected: String, at path: String) -> WireError {
         let name = path.split(separator: "/").last.map { "`\($0)`" } ?? "It"
