@@ -101,11 +101,7 @@ extension BrokerCoordinator.Job {
     /// The W3C `traceparent` of the sender's span, for the log.
     private static func trace(in root: JSONValue) throws(WireError) -> String? {
         guard let trace = try root.optionalString("trace", in: "") else { return nil }
-        guard trace.utf8.count <= Broker.Job.longestTrace else {
-            throw .unsupported(
-                "A `trace` has at most \(Broker.Job.longestTrace) bytes; this one has \(trace.utf8.count.grouped).",
-                at: "/trace")
-        }
+        try WireError.check(trace.utf8.count, in: 0...Broker.Job.longestTrace, of: "A `trace`", at: "/trace")
         return trace
     }
 
@@ -324,11 +320,9 @@ struct OperationFields {
         guard let part = fields["part"] else { return nil }
         guard part.kind == .object else { throw part.mismatch("an object with `id` and `last`", at: "\(path)/part") }
         // The value is not decoded before its length is known.
-        let counts = JobID.byteCounts
-        if let id = part["id"], id.kind == .string, !counts.contains(id.bytes.count) {
-            throw .unsupported(
-                "The `id` of a `part` has \(counts.lowerBound) to \(counts.upperBound) bytes; this one has \(id.bytes.count).",
-                at: "\(path)/part/id")
+        if let id = part["id"], id.kind == .string {
+            try WireError.check(
+                id.bytes.count, in: JobID.byteCounts, of: "The `id` of a `part`", at: "\(path)/part/id")
         }
         guard let id = try part.optionalString("id", in: "\(path)/part") else {
             throw lacks("part/id", "a name for the whole sync, the same in all parts")
@@ -378,13 +372,10 @@ extension Bookmark {
         guard value.kind == .string || value.kind == .null else {
             throw value.mismatch("a string or null", at: "\(path)/value")
         }
-        let counts = Broker.Job.Bookmark.valueCounts
-        guard value.kind == .null || counts.contains(value.bytes.count) else {
-            throw .unsupported(
-                """
-                The `value` of a bookmark has at most \(counts.upperBound.grouped) bytes; this one has \
-                \(value.bytes.count.grouped).
-                """, at: "\(path)/value")
+        if value.kind == .string {
+            try WireError.check(
+                value.bytes.count, in: Broker.Job.Bookmark.valueCounts, of: "The `value` of a bookmark",
+                at: "\(path)/value")
         }
         self.init(name: name, value: value.string)
     }

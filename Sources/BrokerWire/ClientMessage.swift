@@ -293,13 +293,7 @@ extension JSONValue {
     /// The `id` of a message that may have one, possibly of the server; nil when it has none.
     package func optionalID() throws(WireError) -> String? {
         guard let id = try optionalString("id", in: "") else { return nil }
-        guard JobID.byteCounts.contains(id.utf8.count) else {
-            throw .unsupported(
-                """
-                An `id` has \(JobID.byteCounts.lowerBound) to \(JobID.byteCounts.upperBound) bytes; this one has \
-                \(id.utf8.count.grouped).
-                """, at: "/id")
-        }
+        try WireError.check(id.utf8.count, in: JobID.byteCounts, of: "An `id`", at: "/id")
         return id
     }
 
@@ -308,14 +302,8 @@ extension JSONValue {
             throw .unsupported("A `bookmark` needs a `name`.", at: "\(path)/name")
         }
         guard let text = name.string else { throw name.mismatch("a string", at: "\(path)/name") }
-        let counts = Job.Bookmark.nameCounts
-        guard counts.contains(text.utf8.count) else {
-            throw .unsupported(
-                """
-                The `name` of a bookmark has \(counts.lowerBound) to \(counts.upperBound.grouped) bytes; this one has \
-                \(text.utf8.count.grouped).
-                """, at: "\(path)/name")
-        }
+        try WireError.check(
+            text.utf8.count, in: Job.Bookmark.nameCounts, of: "The `name` of a bookmark", at: "\(path)/name")
         return text
     }
 }

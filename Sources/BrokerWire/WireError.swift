@@ -33,6 +33,15 @@ package struct WireError: Error, Sendable, Equatable, CustomStringConvertible {
         WireError(.unsupportedMessage, message, path: path)
     }
 
+    /// Refuses a text of more or fewer bytes.
+    package static func check(
+        _ count: Int, in counts: ClosedRange<Int>, of what: String, at path: String
+    ) throws(WireError) {
+        guard !counts.contains(count) else { return }
+        let limits = (counts.lowerBound == 0 ? "at most " : "\(counts.lowerBound) to ") + counts.upperBound.grouped
+        throw .unsupported("\(what) has \(limits) bytes; this one has \(count.grouped).", at: path)
+    }
+
     /// The content of a frame is not JSON.
     package init(_ error: JSONError) {
         self.init(
