@@ -332,11 +332,7 @@ package final class Coordinator: Sendable {
 
     /// The newest sequence whose outcome may have been forgotten; 0 for none. A client that was sent a larger one can
     /// send the job again without the risk that it is applied twice.
-    package var forgottenThrough: Int64 {
-        var sequence: Int64 = 0
-        statistics.count { sequence = $0.facts.forgottenThrough }
-        return sequence
-    }
+    package var forgottenThrough: Int64 { statistics.now.facts.forgottenThrough }
 
     package var jobMemory: Int { memory.one }
 
@@ -422,8 +418,7 @@ extension Coordinator {
     /// The state that a new job would meet now, also where none was sent since the cause arose.
     var storeState: StoreState {
         try? checkFiles()
-        var state = StoreState.serving
-        statistics.count { state = $0.store }
+        let state = statistics.now.store
         guard case .serving = state else { return state }
         let refusals = jobTable.withLock { $0.refusals }
         let fullness = { [self] in writer.opened.log?.fullness ?? DiskSpace(of: storePath).fullness }
