@@ -304,11 +304,12 @@ import Testing
             .malformedJSON, "m", path: "/a", position: JSONPosition(offset: 3, in: JSONText(copying: utf8("\n\n\n\n"))))
         error.id = "a"
         error.tag = utf8("null")
+        error.frame = 7
         #expect(
             text(error.encoded())
                 == #"{"type":"error","error":{"code":"malformedJSON","message":"m","path":"/a","line":4,"column":1,"#
-                + #""offset":3},"id":"a","tag":null}"#)
-        guard case .error(let read) = try server(error.encoded()).message else { throw TestFault("no error") }
+                + #""offset":3},"id":"a","tag":null,"frame":7}"#)
+        guard case .error(let read, frame: 7) = try server(error.encoded()).message else { throw TestFault("no error") }
         #expect(read.jobID == "a" && read.code == .malformedJSON && read.fault?.line == 4)
     }
 }
