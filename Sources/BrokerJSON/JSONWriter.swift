@@ -68,13 +68,13 @@ public struct JSONWriter: Sendable {
     }
 
     /// Writes a member that is JSON text already; writes nothing for nil.
-    @inlinable package mutating func member(_ key: String, raw json: (some Sequence<UInt8>)?) {
+    @inlinable public mutating func member(_ key: String, raw json: (some Sequence<UInt8>)?) {
         guard let json else { return }
         self.key(key)
         raw(json)
     }
 
-    @inlinable package mutating func object<Failure: Error>(
+    @inlinable public mutating func object<Failure: Error>(
         _ key: String, _ members: (inout JSONWriter) throws(Failure) -> Void
     ) throws(Failure) {
         self.key(key)
@@ -82,7 +82,7 @@ public struct JSONWriter: Sendable {
     }
 
     /// Writes a member that is an array.
-    @inlinable package mutating func array<Failure: Error>(
+    @inlinable public mutating func array<Failure: Error>(
         _ key: String, _ elements: (inout JSONWriter) throws(Failure) -> Void
     ) throws(Failure) {
         self.key(key)

@@ -1,10 +1,13 @@
-package import Glibc
+public import Glibc
 
 /// State protected by a lock, with a condition to wait on.
 ///
 /// Code touches `State` only inside ``withLock(_:)``, ``wait(_:)`` and their siblings, whose bodies must be short and
 /// never block.
-package struct Monitor<State>: @unchecked Sendable {
+///
+/// Public, as the compiler inlines no function of the access level `package` into another module: each call looked up the metadata of
+/// its types then, which made 6 % of a small job.
+public struct Monitor<State>: @unchecked Sendable {
     /// All of it is reached through the locks below, which the C library makes safe across threads; they exclude accesses
     /// that overlap.
     @usableFromInline struct Guarded {
@@ -28,7 +31,7 @@ package struct Monitor<State>: @unchecked Sendable {
     /// Valid as long as the storage.
     @inlinable var guarded: UnsafeMutablePointer<Guarded> { storage.withUnsafeMutablePointerToHeader { $0 } }
 
-    package init(_ state: sending State) {
+    public init(_ state: sending State) {
         let guarded = Guarded(state: state)
         storage = unsafeDowncast(Storage.create(minimumCapacity: 0) { _ in guarded }, to: Storage.self)
         storage.withUnsafeMutablePointerToHeader { guarded in
@@ -42,7 +45,7 @@ package struct Monitor<State>: @unchecked Sendable {
         }
     }
 
-    @inlinable package func withLock<Result, Failure>(
+    @inlinable public func withLock<Result, Failure>(
         _ body: (inout State) throws(Failure) -> Result
     ) throws(Failure) -> Result {
         pthread_mutex_lock(&guarded.pointee.mutex)
@@ -51,17 +54,17 @@ package struct Monitor<State>: @unchecked Sendable {
     }
 
     /// As ``withLock(_:)``; wakes one waiting thread when `body` returns true.
-    @inlinable package func signal(_ body: (inout State) -> Bool) {
+    @inlinable public func signal(_ body: (inout State) -> Bool) {
         if withLock(body) { pthread_cond_signal(&guarded.pointee.condition) }
     }
 
     /// As ``withLock(_:)``; wakes all waiting threads when `body` returns true.
-    @inlinable package func broadcast(_ body: (inout State) -> Bool) {
+    @inlinable public func broadcast(_ body: (inout State) -> Bool) {
         if withLock(body) { pthread_cond_broadcast(&guarded.pointee.condition) }
     }
 
     /// As ``withLock(_:)``; wakes all waiting threads.
-    @inlinable package func update(_ body: (inout State) -> Void) {
+    @inlinable public func update(_ body: (inout State) -> Void) {
         broadcast { state in
             body(&state)
             return true
@@ -69,7 +72,7 @@ package struct Monitor<State>: @unchecked Sendable {
     }
 
     /// Waits until `body` returns a result; it is called at once and after every wake-up.
-    @inlinable package func wait<Result>(_ body: (inout State) -> Result?) -> Result {
+    @inlinable public func wait<Result>(_ body: (inout State) -> Result?) -> Result {
         pthread_mutex_lock(&guarded.pointee.mutex)
         defer { pthread_mutex_unlock(&guarded.pointee.mutex) }
         while true {
@@ -79,7 +82,7 @@ package struct Monitor<State>: @unchecked Sendable {
     }
 
     /// As ``wait(_:)``, up to a time of the monotonic clock in microseconds. Returns nil when there is no result by then.
-    @inlinable package func wait<Result>(until deadline: Int64, _ body: (inout State) -> Result?) -> Result? {
+    @inlinable public func wait<Result>(until deadline: Int64, _ body: (inout State) -> Result?) -> Result? {
         var time = timespec(tv_sec: Int(deadline / 1_000_000), tv_nsec: Int(deadline % 1_000_000) * 1_000)
         pthread_mutex_lock(&guarded.pointee.mutex)
         defer { pthread_mutex_unlock(&guarded.pointee.mutex) }
