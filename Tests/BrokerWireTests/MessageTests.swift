@@ -308,7 +308,7 @@ import Testing
         #expect(
             text(error.encoded())
                 == #"{"type":"error","error":{"code":"malformedJSON","message":"m","path":"/a","line":4,"column":1,"#
-                + #""offset":3},"id":"a","tag":null,"frame":7}"#)
+                + #""offset":3},"id":"a","frame":7,"tag":null}"#)
         guard case .error(let read, frame: 7) = try server(error.encoded()).message else { throw TestFault("no error") }
         #expect(read.jobID == "a" && read.code == .malformedJSON && read.fault?.line == 4)
     }
