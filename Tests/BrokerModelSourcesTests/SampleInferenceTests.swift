@@ -473,6 +473,25 @@ extension ModelExtension {
         #expect(rows.count == 2 && rows.isCut && !rows.areUnique(together: [0]))
     }
 
+    @Test func `an object without a value at a key repeats none, wherever it is among the others`() {
+        // By object, the hash at each column; the last one is of the values without a column.
+        func sample(_ objects: [[Int?]]) -> RowSample {
+            var rows = RowSample(EvidenceBudget())
+            for object in objects {
+                rows.begin(inList: nil)
+                for (column, hash) in object.enumerated() { if let hash { rows.note(hash, at: column) } }
+            }
+            return rows
+        }
+        let rows = sample([[1], [nil, 5], [1, 7], [nil, 5], [2]])
+        #expect(rows.repetitions(at: [0]) == (1, 0) && rows.repetitions(at: [1]) == (1, 0))
+        #expect(!rows.areUnique(together: [0]) && !rows.isConstant && sample([[1], [1]]).isConstant)
+        #expect(sample([[1, 5], [1, 7]]).repetitions(at: [0]) == (1, 1))
+        var merged = sample([[1], [2]])
+        merged.merge(sample([[9, 2], [nil, 3]]), [1, 0])
+        #expect(merged.count == 4 && merged.repetitions(at: [0]) == (1, 0) && merged.repetitions(at: [1]) == (0, 0))
+    }
+
     @Test func `a named identity is used, and its candidates are known`() throws {
         let inferred = try Samples("Thing", #"[{"id": 1, "a": "x", "b": 2}, {"id": 2, "a": "x", "b": 3}]"#)
             .inferred(identities: ["Thing": ["a", "b"]])

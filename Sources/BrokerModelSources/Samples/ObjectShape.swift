@@ -414,18 +414,17 @@ final class EvidenceBudget {
 
 /// Hashes of the values of the first objects at a position, to see which keys determine the others.
 ///
-/// Memory: 270 bytes for each object, of at most ``mostRows`` here and 300,000 in all.
+/// Memory: 8 bytes for each object and column that is used, of at most ``mostRows`` objects here and 300,000 in all.
 struct RowSample {
     /// Only so many keys are compared one by one.
     static let width = 32
     /// The first columns are those of any keys, the others those of keys that may identify.
     static let plainColumns = 16
     static let mostRows = 100_000
-    /// After the columns comes a hash of all other values.
-    private static let stride = width + 1
 
-    /// For each object; 0 where it has no value.
-    private var values: [Int] = []
+    /// By column, for each object up to the last one with a value; 0 where it has none. The last column is a hash of all other
+    /// values.
+    private var values = [[Int]](repeating: [], count: width + 1)
     /// By object, the number of the array that holds it; 0 for a single object.
     private var lists: [Int32] = []
     private(set) var isOpen = false
@@ -441,12 +440,17 @@ struct RowSample {
         isOpen = count < Self.mostRows && budget.takeRow()
         guard isOpen else { return isCut = true }
         lists.append(Int32(truncatingIfNeeded: list ?? 0))
-        values.append(contentsOf: repeatElement(0, count: Self.stride))
+    }
+
+    /// Makes room for a value of the object that has begun.
+    private mutating func extend(_ column: Int) {
+        while values[column].count < count { values[column].append(0) }
     }
 
     mutating func note(_ hash: Int, at column: Int) {
         guard isOpen else { return }
-        values[values.count - Self.stride + column] = Self.present(hash)
+        extend(column)
+        values[column][count - 1] = Self.present(hash)
     }
 
     /// Adds a value without a column, in any order of the keys.
@@ -455,7 +459,8 @@ struct RowSample {
         var hasher = Hasher()
         hasher.combine(bytes: UnsafeRawBufferPointer(key))
         hasher.combine(bytes: UnsafeRawBufferPointer(value))
-        values[values.count - 1] &+= hasher.finalize()
+        extend(Self.width)
+        values[Self.width][count - 1] &+= hasher.finalize()
     }
 
     private static func present(_ hash: Int) -> Int { hash == 0 ? 1 : hash }
@@ -464,20 +469,20 @@ struct RowSample {
     mutating func merge(_ other: RowSample, _ columns: [Int?]) {
         isCut = isCut || other.isCut
         lists.reserveCapacity(count + other.count)
-        values.reserveCapacity((count + other.count) * Self.stride)
         let firstList = (lists.max() ?? 0) + 1
         for row in 0..<other.count {
             begin(inList: other.lists[row] == 0 ? nil : Int(firstList + other.lists[row]))
             guard isOpen else { return }
-            let start = values.count - Self.stride
             for (column, own) in columns.enumerated() {
-                if let own { values[start + own] = other.value(row, column) }
+                guard let own else { continue }
+                extend(own)
+                values[own][count - 1] = other.value(row, column)
             }
         }
         isOpen = false
     }
 
-    private func value(_ row: Int, _ column: Int) -> Int { values[row * Self.stride + column] }
+    private func value(_ row: Int, _ column: Int) -> Int { row < values[column].count ? values[column][row] : 0 }
 
     /// Values that both objects have are equal.
     ///
@@ -493,7 +498,7 @@ struct RowSample {
     ///
     /// - Parameter versions: columns of values that are others in each version of an object.
     func repetitions(at columns: [Int], versions: [Int] = []) -> (all: Int, different: Int) {
-        let pairs = ((0..<Self.width) + [Self.stride - 1]).map { ($0, $0) }
+        let pairs = values.indices.filter { !values[$0].isEmpty }.map { ($0, $0) }
         var first: [[Int]: Int] = [:]
         var (all, different) = (0, 0)
         for row in 0..<count {
