@@ -1,3 +1,5 @@
+internal import BrokerFastJSON
+package import BrokerJSON
 import Dispatch
 import Synchronization
 
@@ -6,6 +8,8 @@ package final class RecordStream: Sendable {
     /// Some records, one after the other.
     package struct Batch: Sendable {
         package fileprivate(set) var records: [InputRecord] = []
+        /// An array of the records, where the stream parses them, and all of them are valid.
+        package fileprivate(set) var document: JSONDocument?
         /// What was skipped, since it is no record.
         package fileprivate(set) var rejects: [InputReject] = []
         /// What a person should know about the reading.
@@ -16,6 +20,16 @@ package final class RecordStream: Sendable {
         package fileprivate(set) var bytesRead = 0
 
         fileprivate var isEmpty: Bool { records.isEmpty && rejects.isEmpty && notes.isEmpty && !isIdle }
+
+        fileprivate mutating func parse() {
+            // One may be large: no copies of it.
+            guard records.count > 1 else { return }
+            var writer = JSONWriter(capacity: records.reduce(2) { $0 + $1.json.count + 1 })
+            writer.array { writer in
+                for record in records { writer.raw(record.json) }
+            }
+            document = try? JSONDocument(fast: JSONText(copying: writer.bytes))
+        }
     }
 
     private typealias Reading = Task<Result<Batch?, InputFault>, Never>
@@ -30,12 +44,17 @@ package final class RecordStream: Sendable {
 
     /// The time after which a batch without records is handed over when no bytes come; nil waits for them.
     private let patience: Int32?
+    private let parses: Bool
 
     /// - Parameters:
     ///   - maximumBytes: more, unpacked, are a fault.
     ///   - patience: milliseconds after which an idle batch is handed over when no bytes come; nil waits for them.
-    package init(path: String, _ reading: InputReading, maximumBytes: Int = .max, patience: Int32? = nil) {
+    ///   - parses: the batches have documents.
+    package init(
+        path: String, _ reading: InputReading, maximumBytes: Int = .max, patience: Int32? = nil, parses: Bool = false
+    ) {
         self.patience = patience
+        self.parses = parses
         open = { () throws(InputFault) in
             var reading = reading
             reading.format = reading.format(atPath: path)
@@ -87,6 +106,7 @@ package final class RecordStream: Sendable {
             fault = error
             if batch.isEmpty { return .failure(error) }
         }
+        if parses { batch.parse() }
         batch.bytesRead = reader?.bytesRead ?? 0
         return .success(batch.isEmpty ? nil : batch)
     }

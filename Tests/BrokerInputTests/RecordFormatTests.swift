@@ -166,6 +166,21 @@ import Testing
         #expect(count == 200_000 && fault?.place?.line == 200_002)
     }
 
+    @Test(arguments: [
+        ("{\"a\": [1]}\n{\"a\":\n2}\n", true), ("{\"a\": 1}\n{\"a\": 01}\n", false), ("{\"a\": 1}\n", false),
+    ])
+    func `a stream that parses has an array of several records, if all are valid`(
+        text: String, isParsed: Bool
+    ) async throws {
+        let path = try file(text)
+        defer { unlink(path) }
+        let batch = try #require(await RecordStream(path: path, InputReading(format: .ndjson), parses: true).next())
+        #expect((batch.document != nil) == isParsed)
+        batch.document?.withRoot { root in
+            #expect(batch.records.map { Array($0.json) } == root.elements.map { Array($0.bytes) })
+        }
+    }
+
     @Test(arguments: RecordFormat.allCases)
     func `a stream without an end of its last line has each record once`(format: RecordFormat) async throws {
         let text = [RecordFormat.csv: "a\n1", .tsv: "a\n1", .form: "a=1", .xml: "<a>1</a>"][format] ?? "1"

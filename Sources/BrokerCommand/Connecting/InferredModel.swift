@@ -349,9 +349,17 @@ struct SampleRecords {
         if source.root == nil, root == nil, inference.recordCount == 0 { root = try await foundRoot(in: source) }
         var source = source
         source.root = source.root ?? root
+        // The next records are parsed while those before them are observed.
+        source.parses = true
         isMap = source.root?.isMap ?? false
         try await source.forEachBatch { batch in
-            for record in batch.records { try observe(record) }
+            if let document = batch.document {
+                try document.withRoot { root in
+                    for (record, value) in zip(batch.records, root.elements) { try observe(record, value) }
+                }
+            } else {
+                for record in batch.records { try record.parsed().withRoot { try observe(record, $0) } }
+            }
             line.update(bytes: batch.bytesRead, records: inference.recordCount)
         }
     }
@@ -382,17 +390,15 @@ struct SampleRecords {
         }
     }
 
-    private mutating func observe(_ record: InputRecord) throws {
-        let document = try record.parsed()
-        defer { withExtendedLifetime(document) {} }
-        guard document.root.kind != .array else {
+    private mutating func observe(_ record: InputRecord, _ value: JSONValue) throws {
+        guard value.kind != .array else {
             throw CommandFailure(
                 "The records from line \(record.place.line) on are arrays in an array, and objects are wanted: jq "
                     + "'.[][]' makes records of their elements, and --root /1 reads those of the second array.")
         }
         bytes += record.json.count
-        inference.observe(document.root, isMap: isMap)
-        guessed?.note(document.root)
+        inference.observe(value, isMap: isMap)
+        guessed?.note(value)
         if isFirstOnly || inference.recordCount >= Self.mostRecords || bytes >= Self.mostBytes { throw Enough() }
     }
 

@@ -17,6 +17,8 @@ struct RecordSource: Sendable {
     var patience: Int32?
     /// For messages, where the path says nothing.
     var title: String?
+    /// The batches have documents.
+    var parses = false
 
     /// Of a pipe the first bytes are waited for.
     var format: RecordFormat { reading.format(atPath: path) }
@@ -50,7 +52,7 @@ struct RecordSource: Sendable {
     }
 
     var stream: RecordStream {
-        RecordStream(path: path, reading, maximumBytes: maximumBytes, patience: patience)
+        RecordStream(path: path, reading, maximumBytes: maximumBytes, patience: patience, parses: parses)
     }
 
     /// Hands each record to `take`.
