@@ -607,3 +607,66 @@ import Testing
         #expect(try store.rows("SELECT text FROM Note").isEmpty)
     }
 }
+
+/// Objects that reach no others and are reached by links of their own tables, which need not be in the deletion set.
+@Suite(.timeLimit(.minutes(5))) struct LeafDeletionTests {
+    private static let model = """
+        {"entities": {
+          "Firm": {"identity": "id", "attributes": {"id": "integer64"}, "relationships": {
+            "teams": {"entity": "Team", "toMany": true, "inverse": "firm", "deleteRule": "cascade"},
+            "guests": {"entity": "Person", "toMany": true, "inverse": "host", "deleteRule": "cascade"}}},
+          "Team": {"identity": "id", "attributes": {"id": "integer64"}, "relationships": {
+            "firm": {"entity": "Firm", "inverse": "teams"},
+            "staff": {"entity": "Person", "toMany": true, "inverse": "team", "deleteRule": "cascade"}}},
+          "Person": {"identity": "id", "attributes": {"id": "integer64"}, "relationships": {
+            "team": {"entity": "Team", "inverse": "staff"}, "host": {"entity": "Firm", "inverse": "guests"},
+            "friend": {"entity": "Person"}, "tags": {"entity": "Tag", "toMany": true, "inverse": "bearers"}}},
+          "Tag": {"identity": "id", "attributes": {"id": "integer64"}, "relationships": {
+            "bearers": {"entity": "Person", "toMany": true, "inverse": "tags"}}}}}
+        """
+
+    private static let objects = """
+        {"Firm": [{"id": 1, "teams": [7, 6], "guests": [5, 2]}, {"id": 2, "guests": [8]}],
+         "Team": [{"id": 6, "staff": [4, 2]}, {"id": 7, "staff": [3]}],
+         "Person": [{"id": 9, "friend": 3}, {"id": 1, "host": 2, "team": 6, "tags": [1]}]}
+        """
+
+    @Test(arguments: [true, false])
+    func `leaves go once and in the order of their rows, whichever rules reach them`(wantsKeys: Bool) throws {
+        let store = try TestStore(Self.model, having: Self.objects)
+        let job = try store.job(
+            operations: #"{"op": "delete", "entity": "Firm", "objects": [1]}"#, wantsKeys: wantsKeys)
+        let outcome = try store.outcome(of: job)
+        let counts = outcome.changes.map { "\($0.entity) ~\($0.counts.updated) -\($0.counts.deleted)" }
+        #expect(counts == ["Firm ~0 -1", "Person ~1 -5", "Team ~0 -2"])
+        if let keys = wantsKeys ? nil : outcome.feedKeys {
+            let text = String(decoding: keys, as: UTF8.self)
+            #expect(text.contains(#""Person":{"updated":[9],"deleted":[1,2,3,4,5]}"#), "\(text)")
+        }
+        #expect(try store.rows("SELECT id, friend FROM Person ORDER BY 1") == ["8|NULL", "9|NULL"])
+        #expect(try store.isSound())
+    }
+
+    @Test func `leaves that an earlier operation deleted do not count again`() throws {
+        let store = try TestStore(Self.model, having: Self.objects)
+        try store.run(
+            #"{"op": "delete", "entity": "Person", "objects": [2]}, {"op": "delete", "entity": "Team", "objects": [6]}"#
+        )
+        #expect(try store.rows("SELECT id FROM Person ORDER BY 1") == ["3", "5", "8", "9"])
+        #expect(try store.isSound())
+    }
+
+    @Test func `a rule that denies regards them`() throws {
+        let store = try TestStore(
+            Self.model.replacing(
+                #""inverse": "tags"}}}}}"#, with: #""inverse": "tags", "deleteRule": "deny"}}}}}"#),
+            having: Self.objects)
+        let (tag, team) = (
+            #"{"op": "delete", "entity": "Tag", "objects": [1]}"#,
+            #"{"op": "delete", "entity": "Team", "objects": [6]}"#
+        )
+        #expect(try store.apply(store.job(operations: tag)).fault?.code == .constraintViolation)
+        try store.run("\(team), \(tag)")
+        #expect(try store.rows("SELECT id FROM Person ORDER BY 1") == ["3", "5", "8", "9"])
+    }
+}

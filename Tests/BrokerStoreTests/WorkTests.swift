@@ -348,9 +348,13 @@ extension TestStore {
         {"entities": {
             "Page": {"identity": "path", "attributes": {"path": "string"}},
             "Office": {"identity": "id", "attributes": {"id": "integer64"},
-                "relationships": {"desks": {"entity": "Desk", "toMany": true, "inverse": "office", "deleteRule": "cascade"}}},
+                "relationships": {"desks": {"entity": "Desk", "toMany": true, "inverse": "office", "deleteRule": "cascade"},
+                    "cables": {"entity": "Cable", "toMany": true, "inverse": "office", "deleteRule": "cascade"}}},
             "Desk": {"identity": "id", "attributes": {"id": "integer64"},
-                "relationships": {"office": {"entity": "Office", "inverse": "desks"}}}}}
+                "relationships": {"office": {"entity": "Office", "inverse": "desks"}}},
+            "Cable": {"identity": "id", "attributes": {"id": "integer64"},
+                "relationships": {"office": {"entity": "Office", "inverse": "cables"},
+                    "plug": {"entity": "Desk", "deleteRule": "cascade"}}}}}
         """
     private static let count = 5_000
 
@@ -360,7 +364,7 @@ extension TestStore {
         test = try TestStore(Self.model)
         let desks = (0..<Self.count).map { "{\"id\": \($0), \"office\": 1}" }.joined(separator: ",")
         let pages = (0..<100).map { "{\"path\": \"\($0)\(String(repeating: "p", count: 10_000))\"}" }
-        try test.apply("{\"Desk\": [\(desks)], \"Page\": [\(pages.joined(separator: ","))]}")
+        try test.apply("{\"Desk\": [\(desks)], \"Cable\": [\(desks)], \"Page\": [\(pages.joined(separator: ","))]}")
     }
 
     /// The job, first in a transaction and, when that is undone, alone, as the writer does.
@@ -384,7 +388,7 @@ extension TestStore {
         (#"{"op": "delete", "entity": "Desk"}"#, true, 400_000, 5_000_000),
         // Long keys.
         (#"{"op": "delete", "entity": "Page"}"#, true, 800_000, 5_000_000),
-        // Counted objects need no entry, but the deletion set has them.
+        // Counted objects need no entry, but the deletion set has those that may reach others.
         (#"{"op": "delete", "entity": "Office", "objects": [1]}"#, false, 200_000, 2_000_000),
     ])
     func `a job that records more than its memory fails as busy, and leaves nothing`(

@@ -88,8 +88,7 @@ struct Deletion {
     }
 
     private func deleteSet() throws(StoreError) {
-        let order = statements.deletionOrder
-        let entities = try statements.entities().sorted { order[$0] < order[$1] }
+        let entities = try statements.entitiesToDelete()
         for entity in entities {
             for detach in try statements.detach(entity) { try detach.run() }
         }

@@ -145,7 +145,7 @@ package struct ApplicationFingerprint: Sendable, Equatable {
     }
 
     /// Raised by a change of Broker after which a job may end in another way, write other rows, or have another hash.
-    private static let rules = 5
+    private static let rules = 6
 
     private let facts: [Fact]
 

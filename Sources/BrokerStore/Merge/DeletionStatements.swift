@@ -11,6 +11,9 @@ internal import BrokerStaging
 /// of them (sqlite.org/limits.html, section 9):
 ///  1. Rows are deleted from tables in an order in which children come before their parents (``deletionOrder``).
 ///  2. A link against that order (into the row's own table, or around a cycle of tables) is set to NULL before.
+///
+/// Objects of ``leaves`` that a rule reaches are not in the deletion set: it would be ten times as large for a tree whose
+/// branches have ten leaves each.
 final class DeletionStatements {
     static let deletionSetName = "_broker_deletions"
     private static let deletionSet = "temp.\(deletionSetName)"
@@ -25,6 +28,9 @@ final class DeletionStatements {
     let reachesOthers: [Bool]
     /// By entity index: deleted objects may have row keys.
     let takesRowKeys: [Bool]
+    /// By the index of an entity that reaches no others, all rules that reach it: they cascade, by links in its own table, whose
+    /// rows therefore go first, and no rule denies.
+    private let leaves: [Int: [(entity: Int, relationship: Int)]]
 
     /// - Parameter connection: outside of a transaction.
     init(_ plan: StagingPlan, on connection: Connection) throws(StoreError) {
@@ -36,6 +42,7 @@ final class DeletionStatements {
         reachesOthers = plan.model.entities.map { entity in
             entity.relationships.contains { $0.deleteRule == .cascade || $0.deleteRule == .deny }
         }
+        leaves = Self.leaves(plan, reachesOthers)
         let hasRowKeys = plan.model.entities.contains(where: \.hasRowKey)
         takesRowKeys = zip(plan.model.entities, reachesOthers).map { $0.hasRowKey || $1 && hasRowKeys }
         try connection.execute(
@@ -71,12 +78,12 @@ final class DeletionStatements {
 
     // MARK: - Rules
 
-    /// For each relationship of the entity that cascades, a statement. Parameters: the generation. Adds the objects to
-    /// the deletion set to which the relationship links objects of that generation.
+    /// For each relationship of the entity that cascades to others than ``leaves``, a statement. Parameters: the generation. Adds
+    /// the objects to the deletion set to which the relationship links objects of that generation.
     func cascades(_ entity: Int) throws(StoreError) -> [Statement] {
         var statements: [Statement] = []
         for (index, relationship) in plan.model.entities[entity].relationships.enumerated()
-        where relationship.deleteRule == .cascade {
+        where relationship.deleteRule == .cascade && leaves[relationship.destination] == nil {
             statements.append(try cache.statement(entity, index, sql: cascade(entity, index)))
         }
         return statements
@@ -85,7 +92,7 @@ final class DeletionStatements {
     private func cascade(_ entity: Int, _ relationship: Int) -> String {
         add(
             plan.model.destinationTable(entity, relationship), generation: "x.generation + 1",
-            from: "\(Self.deletionSet) x \(source(entity))\(links(entity, relationship))CROSS JOIN ",
+            from: "\(reaching(entity, relationship))CROSS JOIN ",
             where: "x.generation = ?1 AND x.entity = \(entity) AND \(joined(entity, relationship))")
     }
 
@@ -95,8 +102,8 @@ final class DeletionStatements {
         return try cache.statement(
             entity, relationship,
             sql: "SELECT \(naming.keyColumns(entity).map { "e.\(quoted($0.name))" }.joined(separator: ", ")) "
-                + "FROM \(Self.deletionSet) x \(source(entity))\(links(entity, relationship))"
-                + "CROSS JOIN \(table(destination)) o WHERE x.entity = \(entity) AND \(joined(entity, relationship)) "
+                + "FROM \(reaching(entity, relationship))CROSS JOIN \(table(destination)) o "
+                + "WHERE x.entity = \(entity) AND \(joined(entity, relationship)) "
                 + "AND NOT EXISTS (SELECT 1 FROM \(Self.deletionSet) y WHERE y.entity = \(destination) "
                 + "AND y.number = o.\(naming.rowNumber(destination))) LIMIT 1"
         )
@@ -136,8 +143,20 @@ final class DeletionStatements {
         return statements
     }
 
+    /// The entities with objects in the deletion set, and the leaves that these may reach, in the order of deletions.
+    func entitiesToDelete() throws(StoreError) -> [Int] {
+        let found = Set(try entities())
+        let reached = leaves.filter { $0.value.contains { found.contains($0.entity) } }.keys
+        return found.union(reached).sorted { deletionOrder[$0] < deletionOrder[$1] }
+    }
+
     func deleteSet(_ entity: Int) throws(StoreError) -> Statement {
-        try cache.statement(entity, sql: "DELETE FROM \(table(entity)) WHERE \(isInDeletionSet(entity))")
+        let reached = (leaves[entity] ?? []).map { source, relationship in
+            " UNION ALL SELECT o.\(naming.rowNumber(entity)) FROM \(reaching(source, relationship))CROSS JOIN \(table(entity)) o "
+                + "WHERE x.entity = \(source) AND \(joined(source, relationship))"
+        }
+        return try cache.statement(
+            entity, sql: "DELETE FROM \(table(entity)) WHERE \(isInDeletionSet(entity, or: reached.joined()))")
     }
 
     func clear() throws(StoreError) -> Statement { try cache.statement(sql: "DELETE FROM \(Self.deletionSet)") }
@@ -168,8 +187,30 @@ final class DeletionStatements {
         return order
     }
 
-    private func isInDeletionSet(_ entity: Int) -> String {
-        "\(naming.rowNumber(entity)) IN (SELECT number FROM \(Self.deletionSet) WHERE entity = \(entity))"
+    private static func leaves(
+        _ plan: StagingPlan, _ reachesOthers: [Bool]
+    ) -> [Int: [(entity: Int, relationship: Int)]] {
+        var leaves: [Int: [(entity: Int, relationship: Int)]] = [:]
+        var others: Set<Int> = []
+        for entity in plan.model.tableEntities {
+            for (index, relationship) in plan.model.entities[entity].relationships.enumerated()
+            where relationship.deleteRule == .cascade || relationship.deleteRule == .deny {
+                let destination = relationship.destination
+                if relationship.deleteRule == .cascade, !reachesOthers[destination],
+                    !plan.model.isInHierarchy(destination),
+                    case .destinationColumn = plan.layout.entities[entity].forms[index]
+                {
+                    leaves[destination, default: []].append((entity, index))
+                } else {
+                    others.insert(destination)
+                }
+            }
+        }
+        return leaves.filter { !others.contains($0.key) }
+    }
+
+    private func isInDeletionSet(_ entity: Int, or others: String = "") -> String {
+        "\(naming.rowNumber(entity)) IN (SELECT number FROM \(Self.deletionSet) WHERE entity = \(entity)\(others))"
     }
 
     private func table(_ entity: Int) -> String { quoted(plan.model.table(of: entity)) }
@@ -184,14 +225,11 @@ final class DeletionStatements {
             + "FROM \(from)\(table(entity)) o WHERE \(condition)"
     }
 
-    /// The rows `e` of the deletion set. `CROSS JOIN` fixes the order: the deletion set is small beside the tables.
-    private func source(_ entity: Int) -> String {
-        "CROSS JOIN \(table(entity)) e ON e.\(naming.rowNumber(entity)) = x.number"
-    }
-
-    /// The rows `l` of the relationship's link table, where it has one.
-    private func links(_ entity: Int, _ relationship: Int) -> String {
-        " " + naming.linkJoin(entity, relationship, as: "l")
+    /// The deletion set `x`, its rows `e`, and the rows `l` of the relationship's link table, where it has one. `CROSS JOIN`
+    /// fixes the order: the deletion set is small beside the tables.
+    private func reaching(_ entity: Int, _ relationship: Int) -> String {
+        "\(Self.deletionSet) x CROSS JOIN \(table(entity)) e ON e.\(naming.rowNumber(entity)) = x.number "
+            + naming.linkJoin(entity, relationship, as: "l")
     }
 
     private func joined(_ entity: Int, _ relationship: Int) -> String {
