@@ -267,6 +267,15 @@ import Testing
             {"Employee": [{"id": 2}]}
             \#(part("[]", of: "a", last: true)) => Employee -1
             ids :: 1, 2
+            # the keys may be of several attributes, texts, or real numbers
+            {"Room": [{"floor": 1, "number": "a"}, {"floor": 2, "number": "a"}, {"floor": 2, "number": "é"}, {"floor": 3, "number": ""}]}
+            \#(sync("Room", #"[{"floor": 2, "number": "é"}, {"floor": 1, "number": "a"}]"#, #", "part": {"id": "x", "last": false}"#))
+            \#(sync("Room", #"[{"floor": 3, "number": ""}]"#, #", "part": {"id": "x", "last": true}"#)) => Room =1 -1
+            SELECT floor, number FROM Room ORDER BY 1 :: 1|a, 2|é, 3|
+            {"Mark": [{"at": 0}, {"at": 1}, {"at": 2.5}, {"at": -7}]}
+            \#(sync("Mark", #"[{"at": 2.5}, {"at": -0.0}]"#, #", "part": {"id": "x", "last": false}"#))
+            \#(sync("Mark", #"[{"at": 1.0}]"#, #", "part": {"id": "x", "last": true}"#)) => Mark =1 -1
+            SELECT at FROM Mark ORDER BY 1 :: 0.0, 1.0, 2.5
             # parts that disagree are refused, and a reject in any part stops the deletion
             {"Employee": [{"id": 1}, {"id": 2}]}
             skip \#(part(#"[{"id": "x"}]"#))

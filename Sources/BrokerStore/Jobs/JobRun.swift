@@ -204,7 +204,8 @@ final class JobRun {
             let entity = merger.plan.model.topmost(of: selection.entity)
             isComplete = try part.note(isComplete: isComplete) { note in
                 switch applied {
-                case .merged(let merged): try merged.forEachName(of: entity, note)
+                case .merged(let merged):
+                    if try !part.note(merged, entity) { try merged.forEachName(of: entity, note) }
                 case .interpreted(let step): try step.forEachName(of: entity, merger, note)
                 }
             }

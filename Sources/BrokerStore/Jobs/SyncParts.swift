@@ -128,6 +128,18 @@ struct OpenSyncPart {
         return try end(isComplete: isComplete)
     }
 
+    /// Stores the keys of the merged rows by one statement. Returns false when their objects' keys are not what was staged.
+    func note(_ merged: SetMerge, _ entity: Int) throws(StoreError) -> Bool {
+        let statements = merged.merger.entities[entity]
+        guard !statements.hasRowKey, !merged.merger.forms.changesKey(of: entity) else { return false }
+        let columns = statements.identity.map { "c\($0)" }.joined(separator: ", ")
+        let insert = try parts.connection.prepare(
+            "INSERT OR IGNORE INTO _broker_open_sync_keys SELECT \(number), \(StoredKey.function)(\(columns)) "
+                + "FROM \(merged.merger.scans.tableName(entity: entity))")
+        try merged.scan(entity) { () throws(StoreError) in try insert.run() }
+        return true
+    }
+
     private func end(isComplete: Bool) throws(StoreError) -> Bool {
         let update = try parts.connection.prepare(
             "UPDATE _broker_open_syncs SET rejected = rejected OR ?2, changed = ?3 WHERE number = ?1 "

@@ -327,6 +327,21 @@ final class SetMerge {
         }
     }
 
+    /// Runs `body`, a statement over the scan of the rows that the step has for the entity's table, in their order.
+    func scan(_ entity: Int, _ body: () throws(StoreError) -> Void) throws(StoreError) {
+        guard let table = rows.tables[entity] else { return }
+        var order = MergeOrder([])
+        for group in table.groups { order.add(group, of: table, member: 0) }
+        let scan = merger.scans.scan(entity: entity)
+        scan.pointee.tables = scannedTables(0)
+        defer { scan.pointee.clear() }
+        try order.withBuffers { rows, members, _ throws(StoreError) in
+            (scan.pointee.order, scan.pointee.jobs) = (rows.baseAddress, members.baseAddress)
+            scan.pointee.read(0..<rows.count)
+            try body()
+        }
+    }
+
     /// Binds the identity or the row key of the staged row. Returns the next parameter's index.
     @discardableResult
     func bindKey(ofRow row: Int, _ entity: Int, to statement: Statement, from index: Int) -> Int {
