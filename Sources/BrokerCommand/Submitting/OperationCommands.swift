@@ -413,6 +413,9 @@ struct SyncCommand: AsyncParsableCommand {
 /// The records of a sync: one job, or parts when they do not fit one. The next part is cut and sent while the one before it
 /// is on its way; the last one, which deletes, waits until all others are committed.
 private struct SyncRun {
+    /// When one job does not do, the further parts are small, so that the server stages one while it merges another.
+    private static let laterPartBytes = 4 << 20
+
     private let command: SyncCommand
     private let actions: Set<Job.Operation.SyncAction>
     /// The id of the parts. A new one each time without `--id`: names of an older run must not count.
@@ -478,7 +481,8 @@ private struct SyncRun {
     }
 
     private mutating func take(_ record: InputRecord) async throws {
-        if gathered.isFull(before: record, bytes: command.batchBytes.bytes) {
+        let most = stream.jobCount == 0 ? command.batchBytes.bytes : min(command.batchBytes.bytes, Self.laterPartBytes)
+        if gathered.isFull(before: record, bytes: most) {
             guard !command.options.dryRun else {
                 stream.tally.fail(
                     "the input does not fit one job, and a sync in several jobs cannot be tried; give a larger "
