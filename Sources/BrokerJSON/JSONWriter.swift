@@ -43,6 +43,13 @@ public struct JSONWriter: Sendable {
         needsComma = false
     }
 
+    /// Writes a member's key that is JSON text already, with its colon.
+    @inlinable package mutating func key(raw json: [UInt8]) {
+        separate()
+        storage.append(contentsOf: json)
+        needsComma = false
+    }
+
     /// Writes a member that is text; writes nothing for nil.
     public mutating func member(_ key: String, _ text: String?) {
         guard let text else { return }

@@ -3,7 +3,7 @@ package import BrokerModel
 
 /// Writes one attribute's stored values as JSON, the reverse of the conversion that stored them. A value whose dates are
 /// in the model's formats becomes the same stored value when it is processed. Immutable, shared by all readers.
-package struct ValueWriter: Sendable {
+package final class ValueWriter: Sendable {
     private let type: AttributeType
     fileprivate let converter: ValueConverter
     /// For dates in the model's formats: the attribute's first format.
@@ -55,6 +55,10 @@ package struct ValueWriter: Sendable {
     // MARK: - Dates
 
     private func writeDate(_ cell: Cell, to writer: inout JSONWriter) {
+        if converter.dates.keepsText, cell.kind == .text, format == nil, !isUnixTime {
+            var arena = ByteArena()
+            if let text = ISO8601.stored(cell.bytes, arena: &arena) { return writer.string(text) }
+        }
         guard let instant = converter.dates.instant(cell) else {
             return cell.kind == .text ? writer.text(cell.bytes) : writer.null()
         }

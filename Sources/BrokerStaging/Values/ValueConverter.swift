@@ -19,6 +19,9 @@ final class ValueConverter: Sendable {
         /// ``readsUnixTime`` by the first of the attribute's formats: dates are written this way, too.
         var writesUnixTime = false
 
+        /// Stored texts have the form of ``ISO8601/stored(_:arena:)``.
+        var keepsText: Bool { storage == .iso8601 && precision == Attribute.defaultPrecision }
+
         /// The stored form of a time: smaller parts are cut off, toward the past.
         func cell(of instant: Instant, arena: inout ByteArena) -> Cell {
             switch storage {

@@ -242,11 +242,16 @@ final class FetchNode {
 extension FetchNode.Inclusion {
     fileprivate func read(_ numbers: [UInt8], _ memory: Int) throws(StoreError) -> FetchedNest? {
         var nest = FetchedNest(level: FetchedLevel(holeCount: node.inclusions.count), isToMany: isToMany)
+        var rows: [Int64: Int] = [:]
         defer { statement.reset() }
         statement.bind(text: numbers, at: 1)
         while try statement.step() {
-            var row = nest.level.row(ofNumber: statement.integer(0))
-            if row == nil { row = try nest.level.append(statement, node.reader) }
+            let number = statement.integer(0)
+            var row = rows[number]
+            if row == nil {
+                row = try nest.level.append(statement, node.reader)
+                rows[number] = row
+            }
             nest.links.append(row!, of: Int(statement.integer(node.reader.shape.columns.count)))
             if nest.memory > memory { return nil }
         }
@@ -291,15 +296,12 @@ struct FetchedLevel {
     /// By row and included relationship: the offset of the hole for those objects.
     private var holes: [Int] = []
     private let holeCount: Int
-    private var rowsByNumber: [Int64: Int] = [:]
 
     init(holeCount: Int) { self.holeCount = holeCount }
 
     var count: Int { texts.count }
 
     var memory: Int { writer.count + texts.count * 64 + holes.count * 8 }
-
-    func row(ofNumber number: Int64) -> Int? { rowsByNumber[number] }
 
     mutating func append(_ statement: Statement, _ reader: ObjectReader) throws(StoreError) -> Int {
         // A comma separates two of them.
@@ -313,9 +315,7 @@ struct FetchedLevel {
         }
         holes = found
         texts.append(start..<writer.count)
-        let number = statement.integer(0)
-        rowNumbers.append(number)
-        rowsByNumber[number] = texts.count - 1
+        rowNumbers.append(statement.integer(0))
         return texts.count - 1
     }
 

@@ -32,7 +32,16 @@ struct ObjectShape {
 
     struct Member {
         let key: String
+        /// The key as JSON, with its colon.
+        let text: [UInt8]
         var node: Node
+
+        init(key: String, node: Node) {
+            (self.key, self.node) = (key, node)
+            var writer = JSONWriter(capacity: key.utf8.count + 3)
+            writer.key(key)
+            text = writer.bytes
+        }
     }
 
     struct Style: Hashable {
@@ -311,7 +320,7 @@ extension ObjectShape {
         case .object(let members):
             writer.object { writer in
                 for member in members where !isLeftOut(member.node, row) {
-                    writer.key(member.key)
+                    writer.key(raw: member.text)
                     write(member.node, row, &writer, hole)
                 }
             }
