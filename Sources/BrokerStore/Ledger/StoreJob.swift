@@ -6,7 +6,7 @@ internal import Glibc
 /// How a job is to be applied, besides its operations.
 package struct JobTerms: Sendable {
     package var policy: InvalidRecordPolicy
-    /// Whether a record with a key that the model does not name is rejected, as ``policy`` says.
+    /// Whether a record with a key that the model does not name is rejected, as `policy` says.
     package var refusesUnknownKeys = false
     package var wantsKeys: Bool
     /// Whether the reply has the objects of the job's records; see `Outcome.objects`.
