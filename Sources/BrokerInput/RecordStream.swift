@@ -36,8 +36,9 @@ package final class RecordStream: Sendable {
 
     private let open: @Sendable () throws(InputFault) -> InputReader
     private let queue = DispatchQueue(label: "input")
-    // Used on the queue alone, and so is its fault, which follows the records before it.
+    // Used on the queue alone.
     nonisolated(unsafe) private var reader: InputReader?
+    // That of the reader, which follows the records before it; used on the queue alone.
     nonisolated(unsafe) private var fault: InputFault?
     /// The next batch.
     private let ahead = Mutex<Reading?>(nil)

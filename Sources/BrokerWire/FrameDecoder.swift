@@ -89,7 +89,6 @@ package struct FrameDecoder: ~Copyable, @unchecked Sendable {
 
     /// LZ4 block format: one more byte of length for every 255 bytes of match.
     private static let mostCompression = 255
-
 }
 
 /// A payload on its way through a decompression context.

@@ -16,7 +16,8 @@ package enum ServerMessage: Sendable {
     case failed(BrokerError)
     /// A frame or a message that could not be read, or a connection that the server refuses. The error has the `id` of the message, if
     /// it could be read.
-    /// With the number of the frame that it is about.
+    ///
+    /// - frame: the number of the frame that it is about; nil when it is about the connection.
     case error(BrokerError, frame: Int?)
     /// The result of a `fetch`, as JSON text.
     ///
