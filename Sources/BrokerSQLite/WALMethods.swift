@@ -2,17 +2,31 @@ internal import CGlibc
 internal import CSQLite
 internal import Glibc
 
-/// The methods of a connection's WAL: they add checksums that SQLite omits (``WALChecksums``), and begin early to write long
-/// transactions to the disk (``EarlyWriting``). They work over any VFS.
+/// The methods of a connection's WAL: they write the frames of a transaction in pieces of up to ``capacity`` bytes, add checksums that
+/// SQLite omits (``WALChecksums``), and begin early to write long transactions to the disk (``EarlyWriting``). They work over any
+/// VFS.
 ///
-/// Belongs to the connection's thread.
+/// SQLite writes the header and the page of each frame by two calls. Gathered frames are written with the last one of a COMMIT,
+/// before anything is read or synced, and when there is no more room. So every frame is in the file when the call that commits
+/// returns, also where nothing is synced.
+///
+/// Belongs to the connection's thread. The order of SQLite's calls is in wal.c, `walFrames`.
 struct WALMethods {
+    /// The longest page, which is the longest write; less than 2¹⁷, as `Connection.rewriteWAL()` explains.
+    private static let capacity = 64 << 10
+
     /// First: SQLite's pointer to the methods of the file leads to it, and so to the rest.
     private var methods: sqlite3_io_methods
     private let below: UnsafePointer<sqlite3_io_methods>
     private var early: EarlyWriting
     private var checksums = WALChecksums()
     private let database: UnsafeMutablePointer<DatabaseMethods>
+    private let gathered = UnsafeMutableRawPointer.allocate(byteCount: capacity, alignment: 16)
+    private var count = 0
+    /// That of the first gathered byte in the file.
+    private var offset: sqlite3_int64 = 0
+    /// The result of a write that failed, until the transaction ends: frames that SQLite takes for written are missing.
+    private var failure = SQLITE_OK
 
     static func install(on connection: OpaquePointer) {
         guard let wal = file(SQLITE_FCNTL_JOURNAL_POINTER, of: connection), let below = wal.pointee.pMethods,
@@ -39,26 +53,30 @@ struct WALMethods {
         self.database = database
         methods = below.pointee
         methods.xWrite = { file, bytes, count, offset in
-            let own = WALMethods.of(file!)
-            let result = own.pointee.below.pointee.xWrite(file, bytes, count, offset)
-            guard result == SQLITE_OK else { return result }
-            own.pointee.early.wrote(Int(count), at: offset)
-            own.pointee.checksums.wrote(bytes!, count, at: offset)
-            return SQLITE_OK
+            WALMethods.of(file!).pointee.write(file!, bytes!, count, offset)
         }
         methods.xRead = { file, bytes, count, offset in
             let own = WALMethods.of(file!)
-            let below = own.pointee.below
             guard own.pointee.checksums.isBeforeCorrection(reading: count) else {
-                return below.pointee.xRead(file, bytes, count, offset)
+                return own.pointee.flushed(file!) { below in below.xRead(file, bytes, count, offset) }
             }
-            return own.pointee.checksums.read(WALFile(file: file!, methods: below.pointee), bytes!, offset)
+            return own.pointee.checksums.read(WALFile(file: file!, methods: own.pointee.below.pointee), bytes!, offset)
+        }
+        methods.xSync = { file, flags in
+            WALMethods.of(file!).pointee.flushed(file!) { below in below.xSync(file, flags) }
+        }
+        methods.xTruncate = { file, size in
+            WALMethods.of(file!).pointee.flushed(file!) { below in below.xTruncate(file, size) }
+        }
+        methods.xFileSize = { file, size in
+            WALMethods.of(file!).pointee.flushed(file!) { below in below.xFileSize(file, size) }
         }
         methods.xClose = { file in
             let own = WALMethods.of(file!)
             let below = own.pointee.below
             own.pointee.database.pointee.wal = nil
             own.pointee.early.close()
+            own.pointee.gathered.deallocate()
             own.deallocate()
             file!.pointee.pMethods = below
             return below.pointee.xClose(file)
@@ -69,8 +87,42 @@ struct WALMethods {
         UnsafeMutablePointer(mutating: UnsafePointer(OpaquePointer(file.pointee.pMethods)))
     }
 
-    /// Another connection may write the WAL from now on.
+    private mutating func write(
+        _ file: UnsafeMutablePointer<sqlite3_file>, _ new: UnsafeRawPointer, _ newCount: Int32,
+        _ newOffset: sqlite3_int64
+    ) -> Int32 {
+        // Corrected headers overwrite what is written, and no call follows after which they would be.
+        if checksums.isCommitted { return below.pointee.xWrite(file, new, newCount, newOffset) }
+        checksums.wrote(new, newCount, at: newOffset)
+        if newOffset != offset + sqlite3_int64(count) || count + Int(newCount) > Self.capacity {
+            guard flush(file) == SQLITE_OK else { return failure }
+            offset = newOffset
+        }
+        precondition(newCount <= Self.capacity, "no write is longer than a page")
+        (gathered + count).copyMemory(from: new, byteCount: Int(newCount))
+        count += Int(newCount)
+        return checksums.isCommitted ? flush(file) : SQLITE_OK
+    }
+
+    private mutating func flush(_ file: UnsafeMutablePointer<sqlite3_file>) -> Int32 {
+        guard failure == SQLITE_OK, count > 0 else { return failure }
+        failure = below.pointee.xWrite(file, gathered, Int32(count), offset)
+        if failure == SQLITE_OK { early.wrote(count, at: offset) }
+        offset += sqlite3_int64(count)
+        count = 0
+        return failure
+    }
+
+    private mutating func flushed(
+        _ file: UnsafeMutablePointer<sqlite3_file>, then call: (sqlite3_io_methods) -> Int32
+    ) -> Int32 {
+        let result = flush(file)
+        return result == SQLITE_OK ? call(below.pointee) : result
+    }
+
+    /// Another connection may write the WAL from now on. What is still gathered was rolled back.
     mutating func endTransaction() {
+        (count, failure) = (0, SQLITE_OK)
         early.endTransaction()
         checksums = WALChecksums()
     }
@@ -176,9 +228,9 @@ struct WALChecksums {
 
     private enum Phase {
         case writing
-        /// The header of a COMMIT's last frame is written.
+        /// The header of a COMMIT's last frame came.
         case committing
-        /// Its page is written, too: only corrected headers follow, and copies of that frame.
+        /// Its page came, too: only corrected headers follow, and copies of that frame.
         case committed
     }
 
@@ -188,7 +240,7 @@ struct WALChecksums {
     private var end: sqlite3_int64 = 0
     private var pageBytes = 0
 
-    /// A part of a frame was written: its header, or its page.
+    /// A part of a frame came: its header, or its page.
     mutating func wrote(_ bytes: UnsafeRawPointer, _ count: Int32, at offset: sqlite3_int64) {
         guard phase != .committed else { return }
         if Int(count) == Self.frameHeaderBytes {
@@ -212,8 +264,11 @@ struct WALChecksums {
         }
     }
 
+    /// The last page of the transaction came.
+    var isCommitted: Bool { phase == .committed }
+
     /// Whether SQLite reads so many bytes to correct the headers of the transaction.
-    func isBeforeCorrection(reading count: Int32) -> Bool { phase == .committed && count == Self.sumBytes }
+    func isBeforeCorrection(reading count: Int32) -> Bool { isCommitted && count == Self.sumBytes }
 
     /// Reads the sums before the first header that SQLite corrects, after those that it would omit are added.
     func read(_ wal: WALFile, _ bytes: UnsafeMutableRawPointer, _ offset: sqlite3_int64) -> Int32 {

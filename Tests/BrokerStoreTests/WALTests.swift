@@ -346,6 +346,17 @@ import Testing
         return connection
     }
 
+    @Test func `a transaction of many pages is written in few pieces`() throws {
+        let folder = TemporaryFolder()
+        try FaultyDisk.with { disk in
+            let connection = try prepared(folder.path("database"), on: disk, "CREATE TABLE t (content BLOB)")
+            // 256 pages are 512 writes of SQLite, and 17 pieces of 64 KiB.
+            disk.fail(.write, number: 24, with: .ioError)
+            try connection.execute("INSERT INTO t VALUES (zeroblob(\(256 * 4_096)))")
+            #expect(!disk.isStruck)
+        }
+    }
+
     @Test func `a write that fails before a page is read undoes the transaction, whatever follows in it`() throws {
         for number in 1...12 {
             let folder = TemporaryFolder()
