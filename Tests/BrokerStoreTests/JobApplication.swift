@@ -493,10 +493,9 @@ struct JobApplication {
         guard speakers.contains(node) else { return false }
         return graph.entity(of: node).relationships.contains { relationship in
             guard graph.hasLinkTable(relationship) else { return false }
-            func links(_ graph: ObjectGraph) -> [ObjectGraph.Link: Int] {
-                graph.links.filter { $0.key.relationship == relationship.name && $0.key.from == node }
-            }
-            return links(before) != links(graph)
+            let (old, new) = (before.links(relationship, of: node), graph.links(relationship, of: node))
+            // Another object may have the key of a former one.
+            return old != new && before.keys(old) != graph.keys(new)
         }
     }
 }

@@ -535,9 +535,16 @@ struct ObjectGraph {
 
     /// The objects that a relationship of that object leads to, in their order.
     func destinations(_ relationship: RandomModel.Relationship, of node: Node) -> [Node] {
-        links.filter { $0.key.relationship == relationship.name && $0.key.from == node }
+        links(relationship, of: node)
             .sorted { ($0.value, $0.key.to) < ($1.value, $1.key.to) }.map(\.key.to)
     }
+
+    func links(_ relationship: RandomModel.Relationship, of node: Node) -> [Link: Int] {
+        links.filter { $0.key.relationship == relationship.name && $0.key.from == node }
+    }
+
+    /// What is stored of the links of one object.
+    func keys(_ links: [Link: Int]) -> Set<[String]> { Set(links.map { keyColumns($0.key.to) + ["\($0.value)"] }) }
 
     func inverse(of relationship: RandomModel.Relationship) -> RandomModel.Relationship? {
         relationship.inverse.map { model.entity(relationship.destination).relationship($0) }
