@@ -1,3 +1,4 @@
+internal import BrokerJSON
 internal import Synchronization
 
 /// A value that arrives once, from any thread, and that any number of tasks may wait for.
@@ -103,8 +104,7 @@ package final class JobIDs: Sendable {
     private let lastNumber = Atomic(-1)
 
     package init() {
-        let random = String(UInt64.random(in: 0...UInt64.max), radix: 16)
-        prefix = String(repeating: "0", count: 16 - random.utf8.count) + random + "-"
+        prefix = UInt64.random(in: 0...UInt64.max).hexadecimalText + "-"
     }
 
     package func next() -> JobID { JobID(prefix + String(lastNumber.add(1, ordering: .relaxed).newValue)) }

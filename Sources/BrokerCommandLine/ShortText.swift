@@ -1,3 +1,4 @@
+internal import BrokerJSON
 internal import Glibc
 
 /// Numbers for people, in few characters.
@@ -31,15 +32,7 @@ package enum ShortText {
     }
 
     /// A number with its thousands apart: `1,234,567`.
-    package static func count(_ count: Int) -> String {
-        var groups: [String] = []
-        var digits = Substring(String(count.magnitude))
-        while digits.count > 3 {
-            groups.insert(String(digits.suffix(3)), at: 0)
-            digits = digits.dropLast(3)
-        }
-        return (count < 0 ? "-" : "") + ([String(digits)] + groups).joined(separator: ",")
-    }
+    package static func count(_ count: Int) -> String { count.grouped }
 
     /// A rate, with one digit after the point where it is small.
     package static func rate(_ value: Double) -> String { value < 10 ? number(value) : count(Int(value.rounded())) }

@@ -22,8 +22,7 @@ extension String {
         return unicodeScalars.reduce(into: "") { text, scalar in
             guard scalar.isInterpreted else { return text.unicodeScalars.append(scalar) }
             for unit in String(scalar).utf16 {
-                let digits = String(unit, radix: 16)
-                text += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
+                text += "\\u" + unit.hexadecimalText
             }
         }
     }
@@ -80,6 +79,28 @@ extension String {
         guard utf8.count > Self.longestQuote else { return self }
         let first = unicodeScalars.prefix(Self.longestQuote)
         return first.endIndex == unicodeScalars.endIndex ? self : String(String.UnicodeScalarView(first)) + "…"
+    }
+}
+
+extension FixedWidthInteger where Self: UnsignedInteger {
+    /// All hexadecimal digits of the type, in lower case.
+    package var hexadecimalText: String {
+        let digits = String(self, radix: 16)
+        return String(repeating: "0", count: Self.bitWidth / 4 - digits.utf8.count) + digits
+    }
+}
+
+extension BinaryInteger {
+    /// Returns the number in decimal with commas, for people: 16,777,215.
+    package var grouped: String {
+        var digits = Substring(String(magnitude))
+        var groups: [Substring] = []
+        while digits.count > 3 {
+            groups.append(digits.suffix(3))
+            digits = digits.dropLast(3)
+        }
+        groups.append(digits)
+        return (self < 0 ? "-" : "") + groups.reversed().joined(separator: ",")
     }
 }
 

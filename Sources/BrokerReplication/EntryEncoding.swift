@@ -1,4 +1,5 @@
 #if Replication
+internal import BrokerJSON
 package import BrokerJournal
 
 /// An entry as bytes, little-endian:
@@ -137,10 +138,7 @@ package struct SessionID: Sendable, Hashable, CustomStringConvertible {
     init(number: UInt64) { self.number = number }
 
     /// 16 hexadecimal digits.
-    package var description: String {
-        let digits = String(number, radix: 16)
-        return String(repeating: "0", count: 16 - digits.count) + digits
-    }
+    package var description: String { number.hexadecimalText }
 }
 
 /// A fault of the replicated log, of its servers, or of the connection to them.

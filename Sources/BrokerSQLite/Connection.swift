@@ -46,15 +46,7 @@ package final class Connection {
 
     /// A path in a URI (RFC 3986), so that no character of a file's name has a meaning.
     private static func escaped(_ path: String) -> String {
-        path.utf8.map { byte in
-            switch byte {
-            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "/"), UInt8(ascii: "."), UInt8(ascii: "-"),
-                UInt8(ascii: "_"), UInt8(ascii: "~"):
-                String(UnicodeScalar(byte))
-            default: "%\(byte < 16 ? "0" : "")\(String(byte, radix: 16))"
-            }
-        }.joined()
+        path.utf8.map { "%\($0 < 16 ? "0" : "")\(String($0, radix: 16))" }.joined()
     }
 
     /// Bounds what is read from a file of unknown origin: each value, each statement of the schema, and SQLite's memory.

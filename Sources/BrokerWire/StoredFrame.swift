@@ -150,20 +150,6 @@ package struct FrameLimits: Sendable, Equatable {
     }
 }
 
-extension BinaryInteger {
-    /// Returns the number in decimal with commas, for people: 16,777,215.
-    package var grouped: String {
-        var digits = Substring(String(magnitude))
-        var groups: [Substring] = []
-        while digits.count > 3 {
-            groups.append(digits.suffix(3))
-            digits = digits.dropLast(3)
-        }
-        groups.append(digits)
-        return (self < 0 ? "-" : "") + groups.reversed().joined(separator: ",")
-    }
-}
-
 /// Compresses messages into frames, one after the other. Use one per thread or event loop: it reuses its memory.
 ///
 /// A small content is not compressed (``StoredFrame``). Blocks are independent (linking them costs time and saves

@@ -1,3 +1,5 @@
+import BrokerJSON
+
 enum RecordShape: String, CaseIterable, Sendable {
     /// Eight attributes and a link to a department that is nested in the record.
     case nested
@@ -259,15 +261,7 @@ extension [UInt8] {
         append(UInt8(ascii: "\""))
     }
 
-    fileprivate mutating func append(decimal number: Int) {
-        var rest = number
-        let start = count
-        repeat {
-            append(UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10))
-            rest /= 10
-        } while rest > 0
-        self[start...].reverse()
-    }
+    fileprivate mutating func append(decimal number: Int) { append(contentsOf: String(number).utf8) }
 
     fileprivate mutating func append(twoDigits number: Int) {
         append(UInt8(ascii: "0") + UInt8(truncatingIfNeeded: number / 10))
@@ -280,11 +274,9 @@ extension [UInt8] {
         let high = random.next() & ~0xF000 | 0x4000
         let low = random.next() & ~(0b11 << 62) | 0b10 << 62
         append(UInt8(ascii: "\""))
-        for place in 0..<32 {
-            if place == 8 || place == 12 || place == 16 || place == 20 { append(UInt8(ascii: "-")) }
-            let half = place < 16 ? high : low
-            let digit = UInt8(truncatingIfNeeded: half >> UInt64(60 - place % 16 * 4)) & 0xF
-            append(digit < 10 ? UInt8(ascii: "0") + digit : UInt8(ascii: "A") + digit - 10)
+        for (place, digit) in (high.hexadecimalText + low.hexadecimalText).uppercased().utf8.enumerated() {
+            if [8, 12, 16, 20].contains(place) { append(UInt8(ascii: "-")) }
+            append(digit)
         }
         append(UInt8(ascii: "\""))
     }

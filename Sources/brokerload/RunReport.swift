@@ -4,11 +4,7 @@ import Glibc
 import Histogram
 
 /// Nanoseconds of a clock that never goes back.
-func monotonicNanoseconds() -> UInt64 {
-    var now = timespec()
-    clock_gettime(CLOCK_MONOTONIC, &now)
-    return UInt64(now.tv_sec) * 1_000_000_000 + UInt64(now.tv_nsec)
-}
+func monotonicNanoseconds() -> UInt64 { DispatchTime.now().uptimeNanoseconds }
 
 /// Times in nanoseconds, with three digits, up to an hour.
 struct LatencyHistogram: Sendable {

@@ -433,7 +433,7 @@ struct ResumedJobs: Sendable {
         head.append(0)
         let hashes = [head, records].map { $0.withUnsafeBytes { ContentHash.hash($0) } }
         let hash = (hashes[0] + hashes[1]).withUnsafeBytes { ContentHash.hash($0) }
-        return JobID("resume-" + hash.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined() + "-\(first)")
+        return JobID("resume-" + hash.map(\.hexadecimalText).joined() + "-\(first)")
     }
 
     /// The completion of the job, if an earlier run has committed it; nil when it is to be sent: it is unknown, or failed.

@@ -13,7 +13,7 @@ struct ContentHash {
         var writer = JSONWriter()
         if let key { Self.write(key, to: &writer) }
         Self.write(record, to: &writer)
-        text = Self.hexadecimal(Self.digest(writer.bytes))
+        text = Array(Self.digest(writer.bytes).map(\.hexadecimalText).joined().utf8)
     }
 
     private static func write(_ value: JSONValue, to writer: inout JSONWriter) {
@@ -33,13 +33,6 @@ struct ContentHash {
             writer.array(of: value.elements) { write($0, to: &$1) }
         case .string: writer.string(value.bytes)
         default: writer.raw(value.bytes)
-        }
-    }
-
-    private static func hexadecimal(_ words: [UInt32]) -> [UInt8] {
-        let digits = Array("0123456789abcdef".utf8)
-        return words.flatMap { word in
-            stride(from: 28, through: 0, by: -4).map { digits[Int(word >> UInt32($0)) & 0xF] }
         }
     }
 

@@ -1,3 +1,4 @@
+internal import BrokerJSON
 internal import CSQLite
 internal import Glibc
 
@@ -157,8 +158,7 @@ final class BackupTarget {
     private static func makePartial(_ location: String, _ store: StoreFile) throws(StoreError) -> HeldFile {
         var status = stat()
         let mode = lstat(store.location, &status) == 0 ? status.permissions & 0o777 : StoreLock.defaultMode
-        let digits = String(UInt64.random(in: .min ... .max), radix: 16)
-        let path = "\(location).partial-\(String(repeating: "0", count: 16 - digits.count))\(digits)"
+        let path = "\(location).partial-\(UInt64.random(in: .min ... .max).hexadecimalText)"
         do throws(HeldFile.Failure) {
             let file = try HeldFile(path: path, mode: mode, or: mode)
             guard file.isNew else { throw HeldFile.Failure.system(EEXIST) }

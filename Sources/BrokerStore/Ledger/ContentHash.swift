@@ -1,3 +1,4 @@
+internal import BrokerJSON
 package import BrokerStaging
 internal import CSQLite
 
@@ -118,10 +119,7 @@ package struct FieldHasher {
     func digits() -> String {
         var state = state
         let (low, high) = state.finish()
-        return [low, high].map { word in
-            let digits = String(word, radix: 16)
-            return String(repeating: "0", count: 16 - digits.utf8.count) + digits
-        }.joined()
+        return [low, high].map(\.hexadecimalText).joined()
     }
 
     /// The marker and 16 bytes.
@@ -200,7 +198,7 @@ package struct ApplicationFingerprint: Sendable, Equatable {
 
     private static func digits(_ text: String, count: Int) -> String {
         let hash = Array(text.utf8).withUnsafeBytes { ContentHash.hash($0) }
-        return String(hash.flatMap { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.prefix(count))
+        return String(hash.map(\.hexadecimalText).joined().prefix(count))
     }
 }
 
@@ -254,7 +252,7 @@ package struct StateDigest: Sendable, Equatable {
     /// The position, 32 hexadecimal digits, and the time if there is one.
     package var text: String { "\(position) \(digits)" + (time.map { " \($0)" } ?? "") }
 
-    package var digits: String { hash.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined() }
+    package var digits: String { hash.map(\.hexadecimalText).joined() }
 
     /// Adds a job that has been applied, with its outcome in the ledger (of a duplicate, the earlier one) and the rows that it wrote.
     mutating func extend(_ job: StoreJob, _ outcome: [UInt8], _ rows: RowDigest?) {
