@@ -40,7 +40,7 @@ extension Interpreter {
         noteModified(record, object, isNew: known == nil)
         try store.touch(object, namesLinks: false)
         var source = LinkingRecord(entity: record.entity, object: object, values: .record(record))
-        try applyRelationships(record, &source, except: linked)
+        try applyRelationships(record, parameters, &source, except: linked)
         return source.object
     }
 
@@ -145,14 +145,14 @@ extension Interpreter {
     /// Whether the record is not newer than its object.
     private func isStale(_ record: OpenRecord, _ object: AppliedObject) throws(ApplyingFault) -> Bool {
         guard let modified = record.entity.modified else { return false }
-        guard let value = record.sentModified, !value.isNil else { return false }
+        guard let value = reader.sentModified(of: record), !value.isNil else { return false }
         if let sent = sentModified[object.withoutEntity] { return modified.isStale(value, against: sent.cell) }
         return modified.isStale(value, against: try store.value(of: modified.column, object))
     }
 
     /// Notes the accepted record's value of `modified`, of which the store may have fewer digits.
     private func noteModified(_ record: OpenRecord, _ object: AppliedObject, isNew: Bool) {
-        guard let value = record.sentModified, value.kind != .absent || isNew else { return }
+        guard let value = reader.sentModified(of: record), value.kind != .absent || isNew else { return }
         let isValue = !value.isNil
         setSentModified(isValue ? OwnedCell(copying: value) : nil, of: object.withoutEntity)
     }
@@ -183,13 +183,13 @@ extension Interpreter {
     ///
     /// - Parameter linked: relationships that have been applied.
     private func applyRelationships(
-        _ record: OpenRecord, _ source: inout LinkingRecord, except linked: Set<Int>
+        _ record: OpenRecord, _ parameters: PathParameters?, _ source: inout LinkingRecord, except linked: Set<Int>
     ) throws(ApplyingFault) {
         for (value, relationship) in reader.valuesInTextOrder(record.entity, record.slots)
         where !linked.contains(relationship.index) {
             try apply(value, relationship, &source)
         }
-        guard let parameters = record.parameters else { return }
+        guard let parameters else { return }
         // The key of a path parameter is not in the record's text: a fault in it is reported at the record.
         let outerRange = reader.rewrittenAt
         defer { reader.rewrittenAt = outerRange }

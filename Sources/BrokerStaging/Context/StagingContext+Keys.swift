@@ -305,8 +305,16 @@ extension StagingContext {
     /// Whether the record is the one for the object that the operation names.
     ///
     /// - Throws: `missingIdentity` for any other record of an owned entity that is not nested in its owner's.
+    // `mutating`, because the compiler copies the whole context for a call that only reads it.
     @inline(__always)
-    func isTarget(
+    mutating func isTarget(
+        _ record: JSONValue, _ entity: EntityPlan, nestedIn holder: RecordHolder?
+    ) throws(StagingFault) -> Bool {
+        guard target != nil || entity.owner != nil else { return false }
+        return try isTargetOrOwned(record, entity, nestedIn: holder)
+    }
+
+    private mutating func isTargetOrOwned(
         _ record: JSONValue, _ entity: EntityPlan, nestedIn holder: RecordHolder?
     ) throws(StagingFault) -> Bool {
         if let target, target.isMadeOf(recordAt: textOffset(of: record), entity) { return true }

@@ -20,24 +20,21 @@ struct OpenRecord {
     let offset: Int
     /// The scanner's slots with its own values.
     let slots: Int
-    /// As in ``RecordSource``.
-    let parameters: PathParameters?
-    /// Index of its cells on the stack, and their number.
+    /// Index of its cells on the stack.
     let cells: Int
-    let cellCount: Int
     let isTarget: Bool
     /// It has a value for each part of its identity.
     let hasIdentity: Bool
     let isTombstone: Bool
-    /// The value of `modified`, with all the digits that were sent; nil for an entity without.
-    let sentModified: Cell?
-    let notes: [ValueNote]
+    fileprivate let findings: RecordFindings?
     /// The range of the record around it that a hook has rewritten.
     fileprivate let outerRange: Range<Int>?
+
+    var notes: [ValueNote] { findings?.notes ?? [] }
 }
 
-/// What came of the conversion of a record's attributes, besides their cells.
-private struct RecordConversion {
+/// What the conversion of a record's attributes found, besides their cells. An object, which most records do not need.
+private final class RecordFindings {
     /// The first fault in the text, and its offset.
     var fault: StagingFault?
     var offset = Int.max
@@ -51,6 +48,14 @@ private struct RecordConversion {
     var extraEntries: [UInt8] = []
     /// The nodes of values in the place of an object that are among these.
     var extraNodes: Set<Int> = []
+
+    /// Those of a record, which are made if it has none.
+    static func of(_ record: inout RecordFindings?) -> RecordFindings {
+        if let record { return record }
+        let made = RecordFindings()
+        record = made
+        return made
+    }
 }
 
 extension StagingContext {
@@ -71,7 +76,7 @@ extension StagingContext {
                 throw .skipped
             }
             let row = try row(of: record, entity)
-            if !record.notes.isEmpty { valueWarnings.note(entity: entity.ownIndex, record.notes) }
+            if record.findings != nil { valueWarnings.note(entity: entity.ownIndex, record.notes) }
             guard !entity.ownRelationships.isEmpty else { return row }
             let linkSource = LinkSource(entity: entity, row: row, sourceOffset: UInt32(record.offset))
             try stageRelationships(entity, record.slots, linkSource)
@@ -91,7 +96,7 @@ extension StagingContext {
         if record.hasIdentity {
             row = try findOrAdd(entity, identity: cells, offset: record.offset, .record)
             let naming = table.pointee.namings[row]
-            if naming.isRepeated { noteRepetition(of: row, record) }
+            if naming.isRepeated { noteRepetition(of: row, record, entity) }
             // A key has named it before, and the rows have the order of the names.
             if policy == .skip, naming.offset != UInt32(record.offset), entity.hasUniqueLists { staged.note(.unique) }
         } else {
@@ -101,7 +106,7 @@ extension StagingContext {
             row = table.pointee.findOrAdd(
                 identity: nil, offset: record.offset, origin: .record, concreteEntity: concreteEntity)
         }
-        table.pointee.noteRecord(row, modified: record.sentModified)
+        if let modified = sentModified(of: record) { table.pointee.noteRecord(row, modified: modified) }
         let own = table.pointee.row(row)
         if entity.isExtraContested(own, scratch[cells + max(0, entity.extraColumn)]) { staged.note(.extra) }
         for index in entity.ownColumns.indices {
@@ -113,8 +118,7 @@ extension StagingContext {
     }
 
     /// Notes why a record that is not the first of its object cannot be united with the others.
-    private mutating func noteRepetition(of row: Int, _ record: OpenRecord) {
-        let entity = record.entity
+    private mutating func noteRepetition(of row: Int, _ record: OpenRecord, _ entity: EntityPlan) {
         if entity.modified != nil { staged.note(.modified) }
         if entity.hasUniqueLists { staged.note(.unique) }
         let own = staged.tables[entity.index].pointee.row(row)
@@ -195,8 +199,15 @@ extension StagingContext {
         }
     }
 
+    /// The value of an open record for `modified`, with all the digits that were sent; nil for an entity without.
+    @inline(__always)
+    func sentModified(of record: OpenRecord) -> Cell? {
+        let column = record.entity.modifiedColumn
+        return column < 0 ? nil : record.findings?.wholeModified ?? scratch[record.cells + column]
+    }
+
     mutating func close(_ record: OpenRecord) {
-        scratch.pop(record.cellCount)
+        scratch.pop(record.entity.attributes.count)
         scanner.close(record.slots)
         rewrittenAt = record.outerRange
     }
@@ -264,9 +275,9 @@ extension StagingContext {
             throw fault(.unknownKey, entity.unknownKeyMessage(unknown.key, at: unknown.node), record, entity)
         }
         let isTarget = try isTarget(record, entity, nestedIn: source.holder)
-        var conversion = RecordConversion()
-        convertAttributes(record, entity, source, cells, &conversion)
-        if entity.extraColumn >= 0 { addExtraKeys(of: record, entity, source, cells, &conversion) }
+        var findings: RecordFindings?
+        convertAttributes(record, entity, source, cells, &findings)
+        if entity.extraColumn >= 0 { addExtraKeys(of: record, entity, source, cells, &findings) }
         if let holder = source.holder { takeHolderValues(entity, holder, cells) }
         if entity.contentColumn >= 0 {
             let content = contentCell(record, source)
@@ -274,15 +285,11 @@ extension StagingContext {
         }
         var isTombstone = false
         if let tombstone = entity.tombstone {
-            isTombstone = try isMet(tombstone, record, entity, cells, conversion.failed)
-        }
-        var sentModified: Cell?
-        if entity.modifiedColumn >= 0 {
-            sentModified = conversion.wholeModified ?? scratch[cells + entity.modifiedColumn]
+            isTombstone = try isMet(tombstone, record, entity, cells, findings?.failed ?? [])
         }
         if !isTombstone {
-            if let first = conversion.fault {
-                throw try earliest(first, at: conversion.offset, record, entity, source, cells)
+            if let findings, let first = findings.fault {
+                throw try earliest(first, at: findings.offset, record, entity, source, cells)
             }
             if plan.hooks != nil { try validate(record, entity, cells) }
         }
@@ -291,18 +298,15 @@ extension StagingContext {
         let hasIdentity = try identity(record, entity, cells, isTarget: isTarget)
         if scanner.hasOnlyUnknownKeys { throw noKnownKey(record, entity) }
         return OpenRecord(
-            entity: entity, offset: textOffset(of: record), slots: source.slots, parameters: source.parameters,
-            cells: cells,
-            cellCount: entity.attributes.count, isTarget: isTarget, hasIdentity: hasIdentity, isTombstone: isTombstone,
-            sentModified: sentModified,
-            notes: conversion.notes, outerRange: outerRange)
+            entity: entity, offset: textOffset(of: record), slots: source.slots, cells: cells, isTarget: isTarget,
+            hasIdentity: hasIdentity, isTombstone: isTombstone, findings: findings, outerRange: outerRange)
     }
 
     /// Converts the record's own attributes.
     @inline(__always)
     private mutating func convertAttributes(
         _ record: JSONValue, _ entity: EntityPlan, _ source: RecordSource, _ cells: Int,
-        _ conversion: inout RecordConversion
+        _ findings: inout RecordFindings?
     ) {
         entity.forEachOwnAttribute { column, attribute in
             guard column != entity.extraColumn else { return }
@@ -311,17 +315,17 @@ extension StagingContext {
                 return
             }
             do throws(StagingFault) {
-                let cell = try cell(value, attribute, column, entity, &conversion)
+                let cell = try cell(value, attribute, column, entity, &findings)
                 scratch[cells + column] = cell
             } catch {
-                note(error, at: textOffset(of: value), in: record, source, &conversion)
-                conversion.failed.insert(column)
+                note(error, at: textOffset(of: value), in: record, source, &findings)
+                RecordFindings.of(&findings).failed.insert(column)
             }
         }
         if let (relationship, value) = scanner.misplacedLink {
             let misplaced = fault(
                 .invalidValue, ValueConverter.misplaced(value, relationship.relationship.name), value, entity)
-            note(misplaced, at: textOffset(of: value), in: record, source, &conversion)
+            note(misplaced, at: textOffset(of: value), in: record, source, &findings)
         }
     }
 
@@ -329,52 +333,77 @@ extension StagingContext {
     /// the record's text: a fault in it is one of the record.
     private func note(
         _ fault: StagingFault, at offset: Int, in record: JSONValue, _ source: RecordSource,
-        _ conversion: inout RecordConversion
+        _ findings: inout RecordFindings?
     ) {
         var (fault, offset) = (fault, offset)
         let extent = extent(of: record)
         if source.parameters != nil, case .invalid(let own, let place) = fault, !extent.contains(place) {
             (fault, offset) = (.invalid(own, offset: extent.lowerBound), extent.lowerBound)
         }
-        if offset < conversion.offset { (conversion.fault, conversion.offset) = (fault, offset) }
+        let findings = RecordFindings.of(&findings)
+        if offset < findings.offset { (findings.fault, findings.offset) = (fault, offset) }
     }
 
     @inline(__always)
     private mutating func cell(
         _ value: JSONValue, _ attribute: EntityPlan.AttributePlan, _ column: Int, _ entity: EntityPlan,
-        _ conversion: inout RecordConversion
+        _ findings: inout RecordFindings?
     ) throws(StagingFault) -> Cell {
         let isMisplaced = scanner.isMisplaced(value)
         let meant = isMisplaced || plan.hooks == nil ? value : try converted(value, column, entity) ?? value
+        guard !meant.isNull else { return try nullCell(value, attribute, column, entity) }
         do throws(ValueFault) {
-            if meant.isNull { return try attribute.nullCell(of: entity) }
-            do throws(ValueFault) {
-                guard !isMisplaced else { throw attribute.converter.misplacement(of: value) }
-                let cell = try attribute.converter.convert(meant, arena: &arena)
-                if arena.isInexact || arena.isPadded && entity.extraColumn >= 0 {
-                    if entity.takesExtra(of: column) {
-                        guard !collection.refusesUnknownKeys else { throw attribute.converter.inexactness(of: value) }
-                        return extraCell(value, column, entity, &conversion)
-                    }
-                    if entity.extraColumn >= 0, attribute.isRequired || entity.identity.contains(column) {
-                        throw attribute.converter.inexactness(of: value)
-                    }
-                    guard arena.isInexact else { return cell }
-                    conversion.notes.append(ValueNote(property: column, code: .inexact))
-                    if let modified = entity.modified, modified.column == column {
-                        conversion.wholeModified = try modified.whole(meant, attribute.converter, arena: &arena)
-                    }
-                }
-                return cell
-            } catch {
-                guard attribute.onInvalid != .fail else {
-                    guard entity.takesExtra(of: column), !collection.refusesUnknownKeys else { throw error }
-                    return extraCell(value, column, entity, &conversion)
-                }
-                let cell = attribute.onInvalid == .skip ? .absent : try attribute.nullCell(of: entity)
-                conversion.notes.append(ValueNote(property: column, code: .ignoredValue))
-                return cell
+            guard !isMisplaced else { throw attribute.converter.misplacement(of: value) }
+            let cell = try attribute.converter.convert(meant, arena: &arena)
+            guard arena.isInexact || arena.isPadded && entity.extraColumn >= 0 else { return cell }
+            return try inexactCell(cell, of: meant, value, attribute, column, entity, &findings)
+        } catch {
+            return try self.cell(insteadOf: error, value, attribute, column, entity, &findings)
+        }
+    }
+
+    /// The cell of a value that its attribute does not hold as it was sent.
+    private mutating func inexactCell(
+        _ cell: Cell, of meant: JSONValue, _ value: JSONValue, _ attribute: EntityPlan.AttributePlan, _ column: Int,
+        _ entity: EntityPlan, _ findings: inout RecordFindings?
+    ) throws(ValueFault) -> Cell {
+        if entity.takesExtra(of: column) {
+            guard !collection.refusesUnknownKeys else { throw attribute.converter.inexactness(of: value) }
+            return extraCell(value, column, entity, &findings)
+        }
+        if entity.extraColumn >= 0, attribute.isRequired || entity.identity.contains(column) {
+            throw attribute.converter.inexactness(of: value)
+        }
+        guard arena.isInexact else { return cell }
+        let findings = RecordFindings.of(&findings)
+        findings.notes.append(ValueNote(property: column, code: .inexact))
+        if let modified = entity.modified, modified.column == column {
+            findings.wholeModified = try modified.whole(meant, attribute.converter, arena: &arena)
+        }
+        return cell
+    }
+
+    /// The cell in the place of a value that the attribute cannot hold.
+    private mutating func cell(
+        insteadOf fault: ValueFault, _ value: JSONValue, _ attribute: EntityPlan.AttributePlan, _ column: Int,
+        _ entity: EntityPlan, _ findings: inout RecordFindings?
+    ) throws(StagingFault) -> Cell {
+        guard attribute.onInvalid != .fail else {
+            guard entity.takesExtra(of: column), !collection.refusesUnknownKeys else {
+                throw invalid(fault, value, column, entity)
             }
+            return extraCell(value, column, entity, &findings)
+        }
+        let cell = attribute.onInvalid == .skip ? .absent : try nullCell(value, attribute, column, entity)
+        RecordFindings.of(&findings).notes.append(ValueNote(property: column, code: .ignoredValue))
+        return cell
+    }
+
+    private mutating func nullCell(
+        _ value: JSONValue, _ attribute: EntityPlan.AttributePlan, _ column: Int, _ entity: EntityPlan
+    ) throws(StagingFault) -> Cell {
+        do throws(ValueFault) {
+            return try attribute.nullCell(of: entity)
         } catch {
             throw invalid(error, value, column, entity)
         }
@@ -384,18 +413,19 @@ extension StagingContext {
     ///
     /// - Returns: the attribute's cell.
     private mutating func extraCell(
-        _ value: JSONValue, _ column: Int, _ entity: EntityPlan, _ conversion: inout RecordConversion
+        _ value: JSONValue, _ column: Int, _ entity: EntityPlan, _ findings: inout RecordFindings?
     ) -> Cell {
-        conversion.notes.append(ValueNote(property: column, code: .extraValue, offset: textOffset(of: value)))
+        let findings = RecordFindings.of(&findings)
+        findings.notes.append(ValueNote(property: column, code: .extraValue, offset: textOffset(of: value)))
         if let node = scanner.misplacedNode(of: value) {
-            if conversion.extraNodes.insert(node).inserted {
+            if findings.extraNodes.insert(node).inserted {
                 ExtraValues.add(
-                    entity.extraPath(to: node), CompactJSON.text(of: value, arena: &arena), to: &conversion.extraEntries
+                    entity.extraPath(to: node), CompactJSON.text(of: value, arena: &arena), to: &findings.extraEntries
                 )
             }
         } else {
             ExtraValues.add(
-                entity.extraPaths[column], CompactJSON.text(of: value, arena: &arena), to: &conversion.extraEntries)
+                entity.extraPaths[column], CompactJSON.text(of: value, arena: &arena), to: &findings.extraEntries)
         }
         return .null
     }
@@ -403,7 +433,7 @@ extension StagingContext {
     /// Adds the record's unknown keys, and those that a fetch has printed in `_extra`, to the extra values, and stores these.
     private mutating func addExtraKeys(
         of record: JSONValue, _ entity: EntityPlan, _ source: RecordSource, _ cells: Int,
-        _ conversion: inout RecordConversion
+        _ findings: inout RecordFindings?
     ) {
         let column = entity.extraColumn
         let fetched = value(of: entity.attributes[column], column, source, entity)
@@ -419,7 +449,7 @@ extension StagingContext {
                 "This record of \(entity.name) has \(count) keys that the model does not name, and _extra takes "
                     + "\(ExtraValues.mostKeys). If the keys are values, a mapping with \"nestingKey\" reads them.",
                 record, entity)
-            return note(tooMany, at: textOffset(of: record), in: record, source, &conversion)
+            return note(tooMany, at: textOffset(of: record), in: record, source, &findings)
         }
         var values = scanner.extraKeys.map { (path: entity.extraPath(to: $0.node, $0.key), value: $0.value) }
         if let object {
@@ -429,10 +459,10 @@ extension StagingContext {
         }
         for (path, value) in values {
             let text = value.isNull ? nil : CompactJSON.text(of: value, arena: &arena)
-            ExtraValues.add(path, text, to: &conversion.extraEntries)
+            ExtraValues.add(path, text, to: &RecordFindings.of(&findings).extraEntries)
         }
-        guard !conversion.extraEntries.isEmpty else { return }
-        scratch[cells + column] = .text(arena.store(conversion.extraEntries))
+        guard let findings, !findings.extraEntries.isEmpty else { return }
+        scratch[cells + column] = .text(arena.store(findings.extraEntries))
     }
 
     func invalid(_ fault: ValueFault, _ value: JSONValue, _ column: Int, _ entity: EntityPlan) -> StagingFault {

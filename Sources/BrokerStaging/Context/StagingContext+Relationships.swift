@@ -30,7 +30,7 @@ extension StagingContext {
     /// Returns the value at the relationship's most preferred path: the first that names an object, else one that means none.
     @inline(__always)
     func value(of plan: EntityPlan.RelationshipPlan, _ slots: Int) -> JSONValue? {
-        guard plan.nodes.count > 1 else { return plan.nodes.first.flatMap { scanner.value($0, slots) } }
+        if plan.node >= 0 { return scanner.value(plan.node, slots) }
         var none: JSONValue?
         for node in plan.nodes {
             guard let value = scanner.value(node, slots) else { continue }

@@ -38,6 +38,8 @@ final class EntityPlan: Sendable {
     final class RelationshipPlan: Sendable {
         let index: Int
         let nodes: [Int]
+        /// The only one of them; −1 when there are several.
+        let node: Int
         let form: RelationshipForm
         let relationship: Relationship
         /// Values that mean no object, besides null.
@@ -60,6 +62,7 @@ final class EntityPlan: Sendable {
             let relationship = entity.relationships[index]
             self.index = index
             self.nodes = nodes
+            node = nodes.count == 1 ? nodes[0] : -1
             self.form = form
             self.relationship = relationship
             none = NoneValues(relationship.none)

@@ -129,12 +129,8 @@ struct StagedTable: ~Copyable {
     /// Notes that a bare key that makes nothing asks for an object of that entity.
     mutating func noteKey(_ row: Int, of concreteEntity: Int) { keyEntities[row, default: []].insert(concreteEntity) }
 
-    /// Notes a record of the row.
-    ///
-    /// - Parameter value: that of `modified`; nil for an entity without.
-    mutating func noteRecord(_ row: Int, modified value: Cell?) {
-        if let value { modified[row] = value }
-    }
+    /// Notes a record of the row of an entity with `modified`.
+    mutating func noteRecord(_ row: Int, modified value: Cell) { modified[row] = value }
 
     /// Notes that a record of the row names links that are not in the row.
     mutating func noteLinksElsewhere(_ row: Int) {
@@ -142,11 +138,15 @@ struct StagedTable: ~Copyable {
     }
 
     /// Notes that a record of the row has a value for a relationship with a link table.
-    mutating func noteLinks(_ row: Int) { namings[row].namesLinks = true }
+    mutating func noteLinks(_ row: Int) {
+        if !namings[row].namesLinks { namings[row].namesLinks = true }
+    }
 
     private mutating func name(_ row: Int, _ origin: RowOrigin) {
-        if origin == .record, namings[row].origin == .record { namings[row].isRepeated = true }
-        if origin.rawValue < namings[row].origin.rawValue { namings[row].origin = origin }
+        // To change an element of the list takes an allocation.
+        let known = namings[row]
+        if origin == .record, known.origin == .record, !known.isRepeated { namings[row].isRepeated = true }
+        if origin.rawValue < known.origin.rawValue { namings[row].origin = origin }
     }
 
     /// Makes room for the cells of so many rows in all, so that rows are not moved as they come. The memory is used as they
