@@ -162,19 +162,6 @@ extension Job.Operation {
     }
 }
 
-extension Job {
-    /// The ``features`` that its records and operations use.
-    package var usedFeatures: [String] {
-        func uses(_ keys: Set<String>) -> Bool { operations.contains { $0.fields.contains { keys.contains($0.key) } } }
-        var features: [String] = []
-        if operations.contains(where: { $0.expectation != nil }) { features.append("expect") }
-        if uses(["increment", "append"]) { features.append("adjust") }
-        if uses(["links"]) { features.append("links") }
-        if names == .model || operations.contains(where: { $0.names == .model }) { features.append("names") }
-        return features
-    }
-}
-
 // MARK: - JSON text in a message
 
 /// Where JSON text becomes a part of a message.

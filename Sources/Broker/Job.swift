@@ -234,6 +234,22 @@ extension Job.Operation {
     }
 }
 
+extension Job {
+    /// The ``features`` that it uses.
+    package var usedFeatures: [String] {
+        func uses(_ keys: Set<String>) -> Bool { operations.contains { $0.fields.contains { keys.contains($0.key) } } }
+        var features: [String] = []
+        if operations.contains(where: { $0.expectation != nil }) { features.append("expect") }
+        if uses(["increment", "append"]) { features.append("adjust") }
+        if uses(["links"]) { features.append("links") }
+        if names == .model || operations.contains(where: { $0.names == .model }) { features.append("names") }
+        if isDryRun { features.append("dryRun") }
+        if maximumDeletions != nil { features.append("maximumDeletions") }
+        if bookmark != nil { features.append("bookmark") }
+        return features
+    }
+}
+
 extension Set<Job.Operation.SyncAction> {
     /// Insert, update and delete.
     public static var all: Self { [.insert, .update, .delete] }

@@ -137,10 +137,6 @@ public final class RemoteBroker: BrokerService {
     /// bookmark, apply an operation whatever its object is, and read records by other names.
     private func requireFeatures(of job: Job) async throws {
         for feature in job.usedFeatures { try await require(feature) }
-        guard job.isDryRun || job.maximumDeletions != nil || job.bookmark != nil else { return }
-        if job.isDryRun { try await require("dryRun") }
-        if job.maximumDeletions != nil { try await require("maximumDeletions") }
-        if job.bookmark != nil { try await require("bookmark") }
     }
 
     func require(_ feature: String) async throws {

@@ -142,15 +142,12 @@ package struct ApplicationFingerprint: Sendable, Equatable {
         let text: String
     }
 
-    /// Raised by a change of Broker after which a job may end in another way, write other rows, or have another hash.
-    private static let rules = 6
-
     private let facts: [Fact]
 
     /// - Parameter statistics: those of ANALYZE in the store, on which SQLite's plans depend; nil for none.
     package init(_ plan: StagingPlan, statistics: String? = nil) {
         var facts = [
-            Fact(name: "broker", text: "\(Self.rules)"),
+            Fact(name: "broker", text: "\(JobOperation.rules)"),
             Fact(name: "sqlite", text: String(cString: sqlite3_sourceid())),
         ]
         for (name, text) in ConversionFacts.of(plan.model) {

@@ -280,50 +280,6 @@ package struct StepPlan {
         guard case .merge = action else { return false }
         return pointer.isEmpty
     }
-
-    package func staged(_ rows: StagedRows?) -> StagedStep { StagedStep(action: action, rows: rows, pointer: pointer) }
-}
-
-/// The operations of a job without their parsed content, so that they may go from thread to thread.
-package struct StepActions: Sendable {
-    private let actions: [(action: StepAction, pointer: String)]
-
-    package init(_ plans: some Sequence<StepPlan>) { actions = plans.map { ($0.action, $0.pointer) } }
-
-    /// The steps with their rows.
-    ///
-    /// - Parameters:
-    ///   - parts: those of all steps, one after the other.
-    ///   - counts: the number of parts of each step.
-    package func united(
-        _ parts: [Result<StagedPart, StagingRefusal>], _ counts: [Int], _ plan: StagingPlan
-    ) throws(StagingRefusal) -> [StagedStep] {
-        var steps: [StagedStep] = []
-        var rest = parts[...]
-        for (step, count) in zip(actions, counts) {
-            var own: [StagedPart] = []
-            for part in rest.prefix(count) { own.append(try part.get()) }
-            rest = rest.dropFirst(count)
-            let rows = own.isEmpty ? nil : StagedJobRows.unite(own, plan)
-            steps.append(StagedStep(action: step.action, rows: rows, pointer: step.pointer))
-        }
-        return steps
-    }
-}
-
-/// One step of a job, staged. Steps are applied in order. A value, so that any store can apply it.
-package struct StagedStep: Sendable {
-    package let action: StepAction
-    /// Nil when the step has no rows.
-    package let rows: StagedRows?
-    /// Position of the step in the message: a JSON Pointer.
-    package let pointer: String
-
-    package init(action: StepAction, rows: StagedRows?, pointer: String = "") {
-        self.action = action
-        self.rows = rows
-        self.pointer = pointer
-    }
 }
 
 /// The selection of a sync, and the changes that it may make.
@@ -360,8 +316,54 @@ package struct SyncPart: Sendable {
     }
 }
 
+/// One operation of a job with records or keys; the model knows its names.
+package struct StagingOperation {
+    package enum Action {
+        /// `json` is a record, or an array of records.
+        case process
+        /// `json` is read by that mapping: a record, an array of records, or a dictionary of records.
+        case map(mapping: Int, PathParameters?)
+        /// `json` is a payload; the routes say where its objects are.
+        case route(RouteTree)
+        /// `json` is a record for the object of that key.
+        case change(object: JSONValue)
+        /// As `change`, if there is a record, after attributes of the object were changed by their values. `json` is the record,
+        /// or the key.
+        case adjust(object: JSONValue, JobAdjustment)
+        /// `json` is the value of that relationship for the object of that key.
+        case relate(object: JSONValue, relationship: Int)
+        /// `json` is an array of keys, which only name objects.
+        case name
+        /// `json` is a record or a key, which only names its object.
+        case identify(isRecord: Bool)
+    }
+
+    package let entity: Int
+    /// A value in the job's document.
+    package let json: JSONValue
+    package let action: Action
+    /// Of a `relate`: what it does instead of what the model says.
+    package var links: LinkChange?
+
+    package init(entity: Int, json: JSONValue, _ action: Action = .process) {
+        self.entity = entity
+        self.json = json
+        self.action = action
+    }
+
+    var isMerged: Bool {
+        switch action {
+        case .process, .map, .route: true
+        case .change, .adjust, .relate, .name, .identify: false
+        }
+    }
+}
+
 /// One operation of a job. Names are as the client wrote them, and the model may not have them.
 package struct JobOperation {
+    /// Raised by a change of Broker after which a job may end in another way, write other rows, or have another hash.
+    package static let rules = 6
+
     /// The operation; names are as the client wrote them, and the model may not have them.
     package enum Action {
         case process(object: JSONValue?)
@@ -433,6 +435,71 @@ package struct JobOperation {
         case .delete, .deleteMatching: false
         }
     }
+}
+
+/// What a client expects of the object that its operation names. Valid as long as the document of the job.
+package struct JobExpectation {
+    package enum Condition {
+        case absent
+        case present
+        case version(String)
+        case matching(where: String, arguments: JSONValue?)
+    }
+
+    package let condition: Condition
+    /// As the client wrote it.
+    package let json: JSONValue
+
+    package init(_ condition: Condition, json: JSONValue) {
+        self.condition = condition
+        self.json = json
+    }
+}
+
+/// An expectation whose names the model has. The rows of its step name the object, if that has a key.
+package struct StagedExpectation: Sendable {
+    package enum Condition: Sendable {
+        case absent
+        case present
+        case version(String)
+        case matching(StagedSelection)
+    }
+
+    package let condition: Condition
+    /// The operation's entity.
+    package let entity: Int
+
+    package init(_ condition: Condition, of entity: Int) {
+        self.condition = condition
+        self.entity = entity
+    }
+}
+
+/// Changes of attributes by their stored values: objects by the names of attributes. Valid as long as the document of the job.
+package struct JobAdjustment {
+    package let increment: JSONValue?
+    package let append: JSONValue?
+    /// The operation has a record, too, which is applied after it.
+    package let hasRecord: Bool
+
+    package init(increment: JSONValue?, append: JSONValue?, hasRecord: Bool) {
+        self.increment = increment
+        self.append = append
+        self.hasRecord = hasRecord
+    }
+
+    /// The attributes' names and what they are changed by, in the order of the text.
+    var changes: [(name: JSONValue, value: JSONValue, appends: Bool)] {
+        let increments = increment?.members.map { ($0.key, $0.value, false) } ?? []
+        return increments + (append?.members.map { ($0.key, $0.value, true) } ?? [])
+    }
+}
+
+/// What a `relate` does with the links of a to-many relationship, instead of what the model says.
+package enum LinkChange: String, Sendable, CaseIterable {
+    case add
+    case replace
+    case remove
 }
 
 extension Model {
