@@ -325,6 +325,14 @@ extension FetchFailure {
         )
     }
 
+    @Test func `JSON of several lines that another program stored is fetched on one`() throws {
+        let store = try TestStore(
+            #"{"entities": {"Thing": {"identity": "id", "attributes": {"id": "integer64", "any": "transformable"}}}}"#)
+        try store.apply(#"{"Thing": [{"id": 1, "any": 0}]}"#)
+        try store.execute(#"UPDATE Thing SET "any" = '{"a":' || char(13, 10) || '"b\n"}'"#)
+        #expect(try store.fetch("Thing") == #"[{"id":1,"any":{"a":  "b\n"}}]"#)
+    }
+
     @Test(arguments: [
         (["nam"], "did you mean \"name\"?"), (["departmnt.name"], "did you mean \"department\"?"),
         (["name.x"], "is an attribute and no relationship"),

@@ -28,8 +28,8 @@ package final class ValueWriter: Sendable {
         case (.boolean, .integer) where cell.integer == 0 || cell.integer == 1: writer.bool(cell.integer == 1)
         case (.date, _): writeDate(cell, to: &writer)
         case (.calendarDate, .text): writeDay(cell.bytes, to: &writer)
-        case (.decimal, .text) where NumberText(cell.bytes)?.isJSON(cell.bytes) ?? false, (.transformable, .text):
-            writer.raw(cell.bytes)
+        case (.decimal, .text) where NumberText(cell.bytes)?.isJSON(cell.bytes) ?? false: writer.raw(cell.bytes)
+        case (.transformable, .text): writeLine(cell.bytes, to: &writer)
         case (.decimal, .integer) where converter.scale != nil:
             writer.raw(ScaledDecimal.text(cell.integer, scale: converter.scale!))
         case (_, .integer): writer.integer(cell.integer)
@@ -37,6 +37,13 @@ package final class ValueWriter: Sendable {
         case (_, .text): writer.text(cell.bytes)
         case (_, .blob): writer.string(ofBytes: Base64.encode(cell.bytes))
         }
+    }
+
+    /// Writes JSON on one line, because answers are read by lines. In JSON of another program a line break is a space: strings have none.
+    private func writeLine(_ json: UnsafeBufferPointer<UInt8>, to writer: inout JSONWriter) {
+        func isBreak(_ byte: UInt8) -> Bool { byte == UInt8(ascii: "\n") || byte == UInt8(ascii: "\r") }
+        guard json.contains(where: isBreak) else { return writer.raw(json) }
+        writer.raw(json.map { isBreak($0) ? UInt8(ascii: " ") : $0 })
     }
 
     /// Returns the value as the text of a key in a dictionary.

@@ -8,14 +8,14 @@ internal import BrokerStaging
 /// With remote names that is the inverse of the mapping: an attribute's value is at its first key path, written as
 /// nested objects, and the root is not wrapped.
 struct ObjectShape {
-    indirect enum Node {
+    enum Node {
         case value(column: Int, ValueWriter)
         case rowKey(column: Int)
         case object([Member])
         /// The key of a linked object: null where `column` is NULL, omitted where one of `required` is: it has no key for records.
-        case link(column: Int, required: [Int], Node)
+        indirect case link(column: Int, required: [Int], Node)
         /// A value that is omitted where it is NULL.
-        case unlessNull(Node)
+        indirect case unlessNull(Node)
         /// The objects of an included relationship, by its number among the included ones.
         case inclusion(Int)
         case text(String)
@@ -319,9 +319,10 @@ extension ObjectShape {
         case .rowKey(let column): writer.integer(row.integer(column))
         case .object(let members):
             writer.object { writer in
-                for member in members where !isLeftOut(member.node, row) {
-                    writer.key(raw: member.text)
-                    write(member.node, row, &writer, hole)
+                // Without an iterator, which would count the references of each member.
+                for index in members.indices where !isLeftOut(members[index].node, row) {
+                    writer.key(raw: members[index].text)
+                    write(members[index].node, row, &writer, hole)
                 }
             }
         case .link(let column, _, let key):
@@ -427,28 +428,16 @@ struct FetchedRow {
     fileprivate let more: [Statement]
 
     @inline(__always)
-    private func place(of column: Int) -> (statement: Statement, column: Int) {
-        guard column >= ObjectShape.mostColumns else { return (first, column) }
-        return (more[column / ObjectShape.mostColumns - 1], column % ObjectShape.mostColumns)
+    private func read<Value>(_ column: Int, _ body: (Statement, Int) -> Value) -> Value {
+        guard column >= ObjectShape.mostColumns else { return body(first, column) }
+        return body(more[column / ObjectShape.mostColumns - 1], column % ObjectShape.mostColumns)
     }
 
-    func isNull(_ column: Int) -> Bool {
-        let (statement, column) = place(of: column)
-        return statement.isNull(column)
-    }
+    func isNull(_ column: Int) -> Bool { read(column) { $0.isNull($1) } }
 
-    func integer(_ column: Int) -> Int64 {
-        let (statement, column) = place(of: column)
-        return statement.integer(column)
-    }
+    func integer(_ column: Int) -> Int64 { read(column) { $0.integer($1) } }
 
-    func bytes(_ column: Int) -> UnsafeBufferPointer<UInt8> {
-        let (statement, column) = place(of: column)
-        return statement.bytes(column)
-    }
+    func bytes(_ column: Int) -> UnsafeBufferPointer<UInt8> { read(column) { $0.bytes($1) } }
 
-    func cell(_ column: Int) -> Cell {
-        let (statement, column) = place(of: column)
-        return statement.cell(column)
-    }
+    func cell(_ column: Int) -> Cell { read(column) { $0.cell($1) } }
 }
