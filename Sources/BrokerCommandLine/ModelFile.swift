@@ -99,7 +99,8 @@ package struct ModelFile {
         } catch {
             if let refusal = Self.refusal(error.faults) { throw refusal }
             for fault in error.faults {
-                Program.report(fault.place.source.isEmpty && fault.place.line > 0 ? "\(name): \(fault)" : "\(fault)")
+                let file = fault.place.source.isEmpty && fault.place.line > 0 ? "\(name): " : ""
+                Program.report("\(file)\(fault)\(fault.page.map { " (\($0))" } ?? "")")
             }
             throw CommandFailure(
                 "\(name) is no model that can be used: \(Program.counted(error.faults.count, "fault")).")

@@ -44,7 +44,7 @@ extension EmbeddedBroker {
     ///
     /// - Parameters:
     ///   - model: what the entities are.
-    ///   - overrides: models that change it, each what those before it say (`protocol/core-data.md`).
+    ///   - overrides: models that change it, each what those before it say (`protocol/models.md`, Several models for one store).
     ///   - handlers: code that has a say while records become objects.
     ///   - logger: receives what an operator should know: another program that locks the store, a WAL that grows.
     /// - Throws: ``/Broker/BrokerError`` with ``/Broker/BrokerError/Code/invalidModel`` and a line for each fault, or with

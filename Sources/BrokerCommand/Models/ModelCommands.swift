@@ -81,7 +81,10 @@ struct ModelCheckCommand: AsyncParsableCommand {
         }
         try Program.writeObject { writer in
             writer.member("valid", faults.isEmpty)
-            writer.objects("faults", of: faults) { $1.members(of: $0.place, $0.message) }
+            writer.objects("faults", of: faults) { fault, writer in
+                writer.members(of: fault.place, fault.message)
+                writer.member("page", fault.page)
+            }
         }
         if !faults.isEmpty { throw CommandFailure(.failed) }
     }

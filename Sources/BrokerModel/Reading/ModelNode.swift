@@ -224,3 +224,20 @@ struct ModelVocabulary: Sendable {
 
     static let route = ModelVocabulary(subject: "a route", fields: ["path", "keyPath", "mapping", "error"])
 }
+
+extension ModelFault {
+    /// The anchor of the word that has the fault, on the page about models; nil where no word has it.
+    package var page: String? {
+        let keys = place.pointer.split(separator: "/", omittingEmptySubsequences: false).dropFirst().map(String.init)
+        var (vocabulary, depth) = (ModelVocabulary.model, 0)
+        if keys.count > 1, keys[0] == "entities" {
+            switch keys.count > 2 ? keys[2] : "" {
+            case "attributes": (vocabulary, depth) = (ModelVocabulary.attribute, 4)
+            case "relationships": (vocabulary, depth) = (ModelVocabulary.relationship, 4)
+            default: (vocabulary, depth) = (ModelVocabulary.entity, 2)
+            }
+        }
+        guard keys.count > depth, vocabulary.fields.contains(keys[depth]) else { return nil }
+        return "protocol/models.md#\(keys[depth].lowercased())"
+    }
+}
