@@ -185,10 +185,10 @@ let targets: [Target] = [
         "BrokerClient Broker BrokerJSON BrokerWire InMemoryLogging InMemoryTracing Logging MetricsTestKit NIOCore "
             + "NIOEmbedded NIOPosix ServiceLifecycle ServiceLifecycleTestKit"),
     tests("BrokerEmbedded", "BrokerEmbedded Broker BrokerJSON BrokerModel BrokerStore InMemoryTracing Logging"),
-    program("Embedding", "Broker BrokerEmbedded", path: "Tests/Embedding"),
-    program("Handling", "Broker BrokerEmbedded", path: "Tests/Handling"),
+    program("Embedding", "Broker BrokerEmbedded", path: "Tests/Examples/Embedding"),
+    program("Handling", "Broker BrokerEmbedded", path: "Tests/Examples/Handling"),
     // Measures the client library (scripts/bench client).
-    program("ClientLoad", "Broker BrokerClient", path: "Tests/ClientLoad"),
+    program("ClientLoad", "Broker BrokerClient", path: "Tests/Examples/ClientLoad"),
     program("CrashTest", "BrokerJournal TestSupport ArgumentParser BrokerReplication", path: "Tests/CrashTest"),
     // The fuzz targets, the program that libFuzzer runs them in (scripts/fuzz), and a test that runs their inputs.
     .systemLibrary(name: "CLibFuzzer", path: "Tests/Fuzz/CLibFuzzer"),

@@ -138,7 +138,7 @@ import Testing
         #expect(names.sorted() == ["staff.sqlite", "staff.sqlite.lock"])
         #expect(try Database(programs.path("staff.sqlite")).rows("SELECT name FROM Employee") == ["Ada", "Grace"])
 
-        let example = try Repository.text(of: "Tests/Embedding/main.swift")
+        let example = try Repository.text(of: "Tests/Examples/Embedding/main.swift")
         let page = try Repository.text(of: "Sources/BrokerEmbedded/BrokerEmbedded.docc/Embedding.md")
         #expect(page.contains("```swift\n\(example)```\n"))
     }
@@ -146,7 +146,7 @@ import Testing
     @Test func `the example of handlers does what its page says`() throws {
         let result = try programs.run("Handling", [])
         #expect(result.status == 0, "\(result.complaints)")
-        let example = try Repository.text(of: "Tests/Handling/main.swift")
+        let example = try Repository.text(of: "Tests/Examples/Handling/main.swift")
         let page = try Repository.text(of: "protocol/mappings.md")
         #expect(page.contains("```swift\n\(example)```\n\nIt prints\n\n```\n\(result.output)```\n"), "\(result.output)")
     }
