@@ -132,7 +132,7 @@ let targets: [Target] = [
     // The measurements of a server and its objects as web pages, and the measurements for Prometheus, over HTTP.
     library(
         "BrokerConsole",
-        "Broker BrokerClient BrokerCommandLine BrokerFastJSON BrokerJSON BrokerWire FlyingFox FlyingSocks"),
+        "Broker BrokerClient BrokerCommandLine BrokerFastJSON BrokerJSON BrokerModel BrokerWire FlyingFox FlyingSocks"),
     program(
         "brokerd",
         "BrokerCommandLine BrokerJSON BrokerModel BrokerModelSources BrokerSchema BrokerWire BrokerStaging "
@@ -163,7 +163,7 @@ let targets: [Target] = [
     tests("BrokerJSON", "BrokerJSON BrokerFastJSON"),
     tests("BrokerInput", "BrokerInput BrokerJSON CLZ4 CZlib"),
     tests("BrokerPages", "BrokerPages BrokerInput"),
-    tests("BrokerConsole", "BrokerConsole Broker BrokerClient BrokerJSON"),
+    tests("BrokerConsole", "BrokerConsole Broker BrokerClient BrokerJSON BrokerModel"),
     tests("BrokerModel", "BrokerModel BrokerJSON"),
     tests("BrokerWire", "BrokerWire Broker BrokerJSON"),
     tests("Broker", "Broker BrokerJSON BrokerWire"),

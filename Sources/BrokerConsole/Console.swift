@@ -1,5 +1,6 @@
 import Broker
 package import BrokerClient
+import BrokerModel
 import BrokerWire
 import Glibc
 
@@ -163,7 +164,7 @@ package struct Console: Sendable {
 
     private func clients() async -> HTML {
         await shown("Clients") {
-            let clients = try JSONTree(try await client.perform(.clients))["clients"]?.elements ?? []
+            let clients = try ModelValue(try await client.perform(.clients))["clients"]?.elements ?? []
             return ClientsPage(clients: clients, forms: forms).html
         }
     }
@@ -227,11 +228,11 @@ package struct Console: Sendable {
             name, at: .data, try await EntityPage(client: client, selection: selection, offset: offset).html())
     }
 
-    private static func missing(_ entity: ShownModel.Entity, _ key: JSONTree) -> HTML {
+    private static func missing(_ entity: ShownModel.Entity, _ key: ModelValue) -> HTML {
         "<h1>\(EntityPage.link(entity.name)) \(key.shown.cut(to: 120))</h1><p class=note>There is no such object, or it was deleted.</p>"
     }
 
-    private static func key(_ text: String?) throws -> JSONTree { try JSONTree(RawJSON(text ?? "null")) }
+    private static func key(_ text: String?) throws -> ModelValue { try ModelValue(RawJSON(text ?? "null")) }
 
     // MARK: - Changes
 

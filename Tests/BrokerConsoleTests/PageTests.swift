@@ -1,4 +1,5 @@
 import Broker
+import BrokerModel
 import Foundation
 import Testing
 
@@ -7,6 +8,10 @@ import Testing
 /// Pages of values that nobody would choose, without a server.
 @Suite(.timeLimit(.minutes(5))) struct PageTests {
     private static let hostile = "<script>alert(1)</script>\"' onload=x \u{0}\u{202E}"
+
+    private static func object(_ members: KeyValuePairs<String, ModelValue>) -> ModelValue {
+        ModelValue(.object(members.map { .init($0.key, at: .unknown, $0.value) }), at: .unknown)
+    }
 
     private static func text(of file: String) throws -> String {
         let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("../..")
@@ -127,8 +132,8 @@ import Testing
     }
 
     @Test func `clients that fail or do not read come first, and few enough for a page`() throws {
-        func client(_ number: Int, _ more: String = "") throws -> JSONTree {
-            try JSONTree(
+        func client(_ number: Int, _ more: String = "") throws -> ModelValue {
+            try ModelValue(
                 RawJSON(
                     #"{"connection": \#(number), "client": "c\#(number)", "user": 0, "process": 7, "jobs": 9\#(more)}"#)
             )
@@ -157,11 +162,10 @@ import Testing
     }
 
     @Test func `ids, messages and names are text`() throws {
-        let id = JSONTree.string(Self.hostile)
-        let job = JSONTree.object([
-            .init(name: "id", value: id), .init(name: "stage", value: id),
-            .init(name: "error", value: .object([.init(name: "message", value: id), .init(name: "path", value: id)])),
-            .init(name: "entities", value: .array([id])),
+        let id = ModelValue.text(Self.hostile)
+        let job = Self.object([
+            "id": id, "stage": id, "error": Self.object(["message": id, "path": id]),
+            "entities": ModelValue(.array([id]), at: .unknown),
         ])
         let lists = JobLists(forms: Forms(token: "t"))
         for html in [lists.table(of: .running, [job]), lists.table(of: .failed, [job]), lists.table(of: .slow, [job])] {
@@ -170,10 +174,7 @@ import Testing
         }
         let commit = Commit(sequence: 1, id: JobID(Self.hostile), changes: [Self.hostile: .init(inserted: 1)])
         Self.expectHarmless(FeedPage(entries: [.init(commit: commit, seconds: nil)], fault: Self.hostile).html)
-        let client = JSONTree.object([
-            .init(name: "client", value: id), .init(name: "role", value: id),
-            .init(name: "error", value: .object([.init(name: "code", value: id), .init(name: "message", value: id)])),
-        ])
+        let client = Self.object(["client": id, "role": id, "error": Self.object(["code": id, "message": id])])
         Self.expectHarmless(ClientsPage(clients: [client], forms: lists.forms).html)
         Self.expectHarmless(Frame(subject: Self.hostile).page(Self.hostile, at: nil, ""))
         Self.expectHarmless(EntityPage.value(id, cut: 100))
@@ -182,7 +183,7 @@ import Testing
 
     @Test func `a record is shown with indentation, its faulty places marked, and cut where it is long`() throws {
         func shown(_ json: String, _ places: Set<String>, longest: Int = 1_000) throws -> (String, isCut: Bool) {
-            let marked = MarkedJSON(try JSONTree(RawJSON(json)), at: places, longest: longest)
+            let marked = MarkedJSON(try ModelValue(RawJSON(json)), at: places, longest: longest)
             return (marked.html.text, marked.isCut)
         }
         let json = #"{"a/b~":[1,{"<":"<b>"}],"":{},"c":[]}"#
@@ -200,7 +201,7 @@ import Testing
             }
             """
         #expect(whole == expected && !isCut)
-        let hostile = JSONTree.object([.init(name: Self.hostile, value: .array([.string(Self.hostile)]))])
+        let hostile = Self.object([Self.hostile: ModelValue(.array([.text(Self.hostile)]), at: .unknown)])
         Self.expectHarmless(MarkedJSON(hostile, at: ["/\(Self.hostile)"], longest: 1_000).html)
         let deep = String(repeating: "[", count: 200) + String(repeating: "]", count: 200)
         for longest in [0, 1, 7, 100] {
@@ -212,11 +213,12 @@ import Testing
 
     @Test func `the picture has each entity and one line for a relationship and its inverse`() throws {
         let text = try Self.text(of: "protocol/examples/model.json")
-        let message = try JSONTree(RawJSON(text))
+        let message = try ModelValue(RawJSON(text))
         let model = try ShownModel(RawJSON(try #require(message["model"]).json))
         #expect(model["Person"]?.attributes.first?.name == "code" && model["Person"]?.identity == ["code"])
         #expect(model["Team"]?.hasRowKey == true && model["Team"]?.isIdentityGuessed == true)
-        let key = model["Note"]?.key(of: try JSONTree(RawJSON(#"{"parent_code": "A", "position": 1.0, "text": null}"#)))
+        let note = try ModelValue(RawJSON(#"{"parent_code": "A", "position": 1.0, "text": null}"#))
+        let key = model["Note"]?.key(of: note)
         #expect(key?.json == #"{"parent_code":"A","position":1.0}"#)
         let picture = Diagram(model).html.text
         for entity in model.entities { #expect(picture.contains("<a href=\"/data/\(entity.name)\">")) }
@@ -237,6 +239,6 @@ import Testing
 
     @Test func `JSON keeps the digits of numbers and the order of members`() throws {
         let text = #"{"b":1.50,"a":12345678901234567890123,"c":[true,null,"\u0000\"x"]}"#
-        #expect(try JSONTree(RawJSON(text)).json == text)
+        #expect(try ModelValue(RawJSON(text)).json == text)
     }
 }

@@ -1,6 +1,7 @@
 import Broker
 import BrokerClient
 import BrokerCommandLine
+import BrokerModel
 
 /// Objects of one entity as a table shows them: a filter, an order, and the objects that another one is related to.
 struct Selection: Sendable {
@@ -10,7 +11,7 @@ struct Selection: Sendable {
     /// An attribute, with `-` before it for the last first.
     var sort: String?
     /// Only objects with this relationship to the object of that key.
-    var related: (relationship: ShownModel.Relationship, key: JSONTree)?
+    var related: (relationship: ShownModel.Relationship, key: ModelValue)?
 
     func query() -> Query {
         var query = Query(entity.name)
@@ -20,7 +21,7 @@ struct Selection: Sendable {
         var arguments: [RawJSON] = []
         if let related {
             formats.append("\(related.relationship.isToMany ? "ANY " : "")%K == %@")
-            arguments = [RawJSON(JSONTree.string(related.relationship.name).json), RawJSON(related.key.json)]
+            arguments = [RawJSON(ModelValue.text(related.relationship.name).json), RawJSON(related.key.json)]
         }
         if let filter { formats.append(formats.isEmpty ? filter : "(\(filter))") }
         if !formats.isEmpty {
@@ -33,7 +34,7 @@ struct Selection: Sendable {
 extension RemoteBroker {
     /// A part of the objects, each with the key that names it.
     func page(_ selection: Selection, offset: Int, limit: Int) async throws
-        -> (objects: [(key: JSONTree, values: JSONTree)], hasMore: Bool)
+        -> (objects: [(key: ModelValue, values: ModelValue)], hasMore: Bool)
     {
         var query = selection.query()
         query.offset = offset
@@ -41,10 +42,10 @@ extension RemoteBroker {
         // An object without an identity does not contain its key.
         if selection.entity.hasRowKey { query.resultForm = .dictionary }
         let result = try await fetch(query)
-        let answer = try JSONTree(result.objects)
+        let answer = try ModelValue(result.objects)
         let objects =
             selection.entity.hasRowKey
-            ? answer.members.map { (key: .number($0.name), values: $0.value) }
+            ? answer.members.map { (key: ModelValue(.number($0.key), at: .unknown), values: $0.value) }
             : answer.elements.map { (key: selection.entity.key(of: $0) ?? .null, values: $0) }
         return (objects, result.hasMore)
     }
@@ -54,17 +55,17 @@ extension RemoteBroker {
         var query = selection.query()
         query.sortKeys = []
         query.resultForm = .count
-        return try? JSONTree(try await fetch(query, timeout: .seconds(2)).objects).int
+        return try? ModelValue(try await fetch(query, timeout: .seconds(2)).objects).int
     }
 
-    func object(_ key: JSONTree, of entity: ShownModel.Entity, including relationships: [String] = []) async throws
-        -> JSONTree?
+    func object(_ key: ModelValue, of entity: ShownModel.Entity, including relationships: [String] = []) async throws
+        -> ModelValue?
     {
         var query = Query(entity.name)
         query.names = .model
         query.key = RawJSON(key.json)
         query.includedPaths = relationships
-        return try JSONTree(try await fetch(query).objects).elements.first
+        return try ModelValue(try await fetch(query).objects).elements.first
     }
 }
 
@@ -86,18 +87,18 @@ enum Export: String {
         return AsyncThrowingStream(unfolding: {
             defer { isFirst = false }
             guard let result = try await results.next() else { return nil }
-            let objects = try JSONTree(result.objects).elements
+            let objects = try ModelValue(result.objects).elements
             let lines = objects.map { object in
                 self == .csv ? Self.line(columns.map { object[$0] ?? .null }) : object.json + "\n"
             }
-            let header = isFirst && self == .csv ? Self.line(columns.map(JSONTree.string)) : ""
+            let header = isFirst && self == .csv ? Self.line(columns.map(ModelValue.text)) : ""
             // No part is empty: that would end the body.
             return Array((header + lines.joined() + (header.isEmpty && lines.isEmpty ? "\n" : "")).utf8)
         })
     }
 
     /// Null is an empty field, an empty text a quoted one.
-    private static func line(_ values: [JSONTree]) -> String {
-        values.map { $0 == .null ? "" : $0.shown.csvField(isQuoted: $0.shown.isEmpty) }.joined(separator: ",") + "\r\n"
+    private static func line(_ values: [ModelValue]) -> String {
+        values.map { $0.isNull ? "" : $0.shown.csvField(isQuoted: $0.shown.isEmpty) }.joined(separator: ",") + "\r\n"
     }
 }

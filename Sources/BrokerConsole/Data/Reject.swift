@@ -3,6 +3,7 @@ package import BrokerClient
 import BrokerCommandLine
 import BrokerFastJSON
 import BrokerJSON
+import BrokerModel
 package import BrokerWire
 
 /// A rejected record that a server keeps, with the job that says it again.
@@ -128,7 +129,7 @@ extension RemoteBroker {
         var count = 0
         for start in stride(from: 0, to: ids.count, by: RejectsMessage.mostIDs) {
             let part = Array(ids[start...].prefix(RejectsMessage.mostIDs))
-            count += try JSONTree(try await answer(to: RejectsMessage(dropping: part)))["dropped"]?.int ?? 0
+            count += try ModelValue(try await answer(to: RejectsMessage(dropping: part)))["dropped"]?.int ?? 0
         }
         return count
     }

@@ -1,10 +1,11 @@
 import Broker
+import BrokerModel
 
 /// The model of the store in the order of its JSON, with what entities inherit.
 struct ShownModel: Sendable {
     struct Attribute: Sendable {
         let name: String
-        fileprivate let json: JSONTree
+        fileprivate let json: ModelValue
 
         var type: String { json["type"]?.string ?? "" }
         var isOptional: Bool { json["optional"]?.bool != false }
@@ -14,7 +15,7 @@ struct ShownModel: Sendable {
 
     struct Relationship: Sendable {
         let name: String
-        fileprivate let json: JSONTree
+        fileprivate let json: ModelValue
 
         var entity: String { json["entity"]?.string ?? "" }
         var isToMany: Bool { json["toMany"]?.bool ?? false }
@@ -24,16 +25,16 @@ struct ShownModel: Sendable {
 
     struct Entity: Sendable {
         let name: String
-        private let json: JSONTree
+        private let json: ModelValue
         fileprivate(set) var identity: [String]
         fileprivate(set) var attributes: [Attribute]
         fileprivate(set) var relationships: [Relationship]
 
-        fileprivate init(name: String, _ json: JSONTree) {
+        fileprivate init(name: String, _ json: ModelValue) {
             (self.name, self.json) = (name, json)
             identity = json["identity"]?.elements.compactMap(\.string) ?? []
-            attributes = (json["attributes"]?.members ?? []).map { Attribute(name: $0.name, json: $0.value) }
-            relationships = (json["relationships"]?.members ?? []).map { Relationship(name: $0.name, json: $0.value) }
+            attributes = (json["attributes"]?.members ?? []).map { Attribute(name: $0.key, json: $0.value) }
+            relationships = (json["relationships"]?.members ?? []).map { Relationship(name: $0.key, json: $0.value) }
         }
 
         var parent: String? { json["parent"]?.string }
@@ -45,10 +46,10 @@ struct ShownModel: Sendable {
         var hasRowKey: Bool { identity.isEmpty || json["identityOptional"]?.bool == true }
 
         /// The key of a fetched object; nil for the number of its row.
-        func key(of object: JSONTree) -> JSONTree? {
+        func key(of object: ModelValue) -> ModelValue? {
             guard !hasRowKey else { return nil }
-            let values = identity.map { JSONTree.Member(name: $0, value: object[$0] ?? .null) }
-            return values.count == 1 ? values[0].value : .object(values)
+            let values = identity.map { ModelValue.Member($0, at: .unknown, object[$0] ?? .null) }
+            return values.count == 1 ? values[0].value : ModelValue(.object(values), at: .unknown)
         }
 
         func relationship(_ name: String) -> Relationship? { relationships.first { $0.name == name } }
@@ -59,9 +60,9 @@ struct ShownModel: Sendable {
     let entities: [Entity]
 
     init(_ json: RawJSON) throws {
-        let root = try JSONTree(json)
+        let root = try ModelValue(json)
         description = root["description"]?.string
-        var all = (root["entities"]?.members ?? []).map { Entity(name: $0.name, $0.value) }
+        var all = (root["entities"]?.members ?? []).map { Entity(name: $0.key, $0.value) }
         let own = Dictionary(all.map { ($0.name, $0) }) { one, _ in one }
         for index in all.indices {
             var (parent, seen) = (all[index].parent, Set([all[index].name]))

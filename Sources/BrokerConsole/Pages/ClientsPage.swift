@@ -1,10 +1,11 @@
 import Broker
 import BrokerCommandLine
+import BrokerModel
 
 /// Who is connected to the server.
 struct ClientsPage {
     /// Of the action `clients`.
-    let clients: [JSONTree]
+    let clients: [ModelValue]
     let forms: Forms?
 
     /// More rows would be no page any more.
@@ -25,14 +26,14 @@ struct ClientsPage {
             """
     }
 
-    private static func isBefore(_ one: JSONTree, _ other: JSONTree) -> Bool {
-        func rank(_ client: JSONTree) -> (Int, Int) {
+    private static func isBefore(_ one: ModelValue, _ other: ModelValue) -> Bool {
+        func rank(_ client: ModelValue) -> (Int, Int) {
             (client["failedAt"]?.int ?? 0, client["unreadBytes"]?.int ?? 0)
         }
         return rank(one) > rank(other)
     }
 
-    private func row(_ client: JSONTree) -> [HTML] {
+    private func row(_ client: ModelValue) -> [HTML] {
         func count(_ key: String) -> HTML { "\(ShortText.count(client[key]?.int ?? 0))" }
         func bytes(_ key: String) -> HTML { "\(ShortText.bytes(client[key]?.int ?? 0))" }
         func moment(_ key: String) -> String { client[key]?.int.map { Timestamp(seconds: $0 / 1_000).localText } ?? "" }

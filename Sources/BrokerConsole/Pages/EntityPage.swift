@@ -1,5 +1,6 @@
 import BrokerClient
 import BrokerCommandLine
+import BrokerModel
 
 /// The model: a picture, and a table of the entities.
 struct ModelPage {
@@ -41,7 +42,7 @@ struct EntityPage {
 
     static func link(_ entity: String) -> HTML { "<a href=\"\(URLText.link(["data", entity]))\">\(entity)</a>" }
 
-    static func link(_ entity: String, _ key: JSONTree) -> HTML {
+    static func link(_ entity: String, _ key: ModelValue) -> HTML {
         "<a href=\"\(URLText.link(["data", entity, "object"], ["key": key.json]))\">\(key.shown.cut(to: cell))</a>"
     }
 
@@ -135,12 +136,12 @@ struct EntityPage {
         type.hasPrefix("integer") || ["decimal", "double", "float"].contains(type)
     }
 
-    static func value(_ value: JSONTree, cut count: Int) -> HTML {
-        value == .null ? "<span class=null>null</span>" : "<bdi>\(value.shown.cut(to: count))</bdi>"
+    static func value(_ value: ModelValue, cut count: Int) -> HTML {
+        value.isNull ? "<span class=null>null</span>" : "<bdi>\(value.shown.cut(to: count))</bdi>"
     }
 
-    static func target(_ value: JSONTree, _ relationship: ShownModel.Relationship) -> HTML {
-        value == .null ? "<span class=null>null</span>" : link(relationship.entity, value)
+    static func target(_ value: ModelValue, _ relationship: ShownModel.Relationship) -> HTML {
+        value.isNull ? "<span class=null>null</span>" : link(relationship.entity, value)
     }
 
     /// The attributes and relationships as the model has them.

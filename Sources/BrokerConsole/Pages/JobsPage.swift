@@ -1,13 +1,14 @@
 import Broker
 import BrokerClient
 import BrokerCommandLine
+import BrokerModel
 import BrokerWire
 
 /// The lists of a `jobs` message.
 struct JobLists {
     let forms: Forms?
 
-    func table(of list: JobsMessage.List, _ jobs: [JSONTree]) -> HTML {
+    func table(of list: JobsMessage.List, _ jobs: [ModelValue]) -> HTML {
         switch list {
         case .running:
             var table = Table(
@@ -57,7 +58,7 @@ struct JobLists {
         }
     }
 
-    static func link(_ job: JSONTree) -> HTML {
+    static func link(_ job: ModelValue) -> HTML {
         "\(link(id: job["id"]?.string ?? ""))\(" (failed)", if: job["failed"]?.bool == true)"
     }
 
@@ -65,13 +66,13 @@ struct JobLists {
         "<a class=mono href=\"\(URLText.link(["jobs", id]))\">\(id.cut(to: 80))</a>"
     }
 
-    static func number(_ job: JSONTree, _ key: String) -> HTML { "\(job[key]?.int.map { "\($0)" } ?? "–")" }
+    static func number(_ job: ModelValue, _ key: String) -> HTML { "\(job[key]?.int.map { "\($0)" } ?? "–")" }
 
-    static func accepted(_ job: JSONTree) -> HTML {
+    static func accepted(_ job: ModelValue) -> HTML {
         "\(job["acceptedAt"]?.int.map { Timestamp(seconds: $0 / 1_000).localText } ?? "–")"
     }
 
-    static func user(_ job: JSONTree) -> HTML { "\(job["user"]?.int.map { UserName.text(of: Int64($0)) } ?? "–")" }
+    static func user(_ job: ModelValue) -> HTML { "\(job["user"]?.int.map { UserName.text(of: Int64($0)) } ?? "–")" }
 }
 
 /// The jobs that run, were slow, or failed.
@@ -83,7 +84,7 @@ struct JobsPage {
 
     func html() async throws -> HTML {
         let message = code.map { JobsMessage(lists: [.failed], limit: 200, code: $0) } ?? JobsMessage(limit: 50)
-        let answer = try JSONTree(try await client.jobs(message))
+        let answer = try ModelValue(try await client.jobs(message))
         let lists = message.lists.map { list -> HTML in
             JobLists(forms: forms).table(of: list, answer[list.rawValue]?.elements ?? [])
         }
@@ -106,7 +107,7 @@ struct JobPage {
     private static let patience = Duration.seconds(2)
 
     func html() async throws -> HTML {
-        let lists = try JSONTree(try await client.jobs(JobsMessage(limit: 1_000)))
+        let lists = try ModelValue(try await client.jobs(JobsMessage(limit: 1_000)))
         let found = JobsMessage.List.allCases.map { list in
             (list, lists[list.rawValue]?.elements.filter { $0["id"]?.string == id } ?? [])
         }.filter { !$0.1.isEmpty }

@@ -1,3 +1,5 @@
+import BrokerModel
+
 /// A JSON value with indentation, up to a number of characters, in which the values at some places are marked.
 struct MarkedJSON {
     private(set) var html: HTML = ""
@@ -7,24 +9,24 @@ struct MarkedJSON {
     private var room: Int
 
     /// - Parameter places: as JSON Pointers.
-    init(_ value: JSONTree, at places: Set<String>, longest: Int) {
+    init(_ value: ModelValue, at places: Set<String>, longest: Int) {
         self.places = places
         room = longest
         write(value, at: "", indent: "\n")
     }
 
-    private mutating func write(_ value: JSONTree, at path: String, indent: String) {
+    private mutating func write(_ value: ModelValue, at path: String, indent: String) {
         let isMarked = !path.isEmpty && places.contains(path)
         if isMarked { html += "<mark>" }
-        switch value {
+        switch value.content {
         case .array(let elements) where !elements.isEmpty:
             write(elements.count, in: ("[", "]"), indent) { writer, index, indent in
                 writer.write(elements[index], at: "\(path)/\(index)", indent: indent)
             }
         case .object(let members) where !members.isEmpty:
             write(members.count, in: ("{", "}"), indent) { writer, index, indent in
-                let name = members[index].name
-                writer.add(JSONTree.string(name).json + ": ")
+                let name = members[index].key
+                writer.add(ModelValue.text(name).json + ": ")
                 let escaped = name.replacing("~", with: "~0").replacing("/", with: "~1")
                 writer.write(members[index].value, at: "\(path)/\(escaped)", indent: indent)
             }

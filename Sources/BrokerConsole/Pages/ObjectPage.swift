@@ -1,6 +1,7 @@
 import Broker
 import BrokerClient
 import BrokerCommandLine
+import BrokerModel
 
 /// One object, and those that it is related to, in both directions.
 struct ObjectPage {
@@ -12,7 +13,7 @@ struct ObjectPage {
     let client: RemoteBroker
     let model: ShownModel
     let entity: ShownModel.Entity
-    let key: JSONTree
+    let key: ModelValue
     let forms: Forms?
 
     /// Nil when there is no such object.
@@ -48,12 +49,12 @@ struct ObjectPage {
             """
     }
 
-    private static func value(_ value: JSONTree) -> HTML {
+    private static func value(_ value: ModelValue) -> HTML {
         let size = value.shown.utf8.count
         let isCut = size > longest
         let note: HTML =
             "<p class=m>Cut: the value has \(ShortText.bytes(size)). <code>broker fetch</code> prints all of it.</p>"
-        switch value {
+        switch value.content {
         case .string, .array, .object: return "<pre><bdi>\(value.shown.cut(to: longest))</bdi></pre>\(note, if: isCut)"
         default: return EntityPage.value(value, cut: longest)
         }
@@ -108,7 +109,7 @@ struct DeletionPage {
     let client: RemoteBroker
     let forms: Forms
     let entity: ShownModel.Entity
-    let key: JSONTree
+    let key: ModelValue
 
     func html(isConfirmed: Bool) async throws -> HTML {
         var job = Job(try .delete(entity.name, keys: [RawJSON(key.json)]))

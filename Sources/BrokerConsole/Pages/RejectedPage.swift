@@ -1,6 +1,7 @@
 import Broker
 import BrokerClient
 import BrokerCommandLine
+import BrokerModel
 import BrokerWire
 
 /// The records that jobs skipped, the newest first.
@@ -20,7 +21,7 @@ struct RejectedPage {
     func html() async throws -> HTML {
         var message = filter
         message.limit = Self.rows
-        let answer = try JSONTree(try await client.answer(to: message))
+        let answer = try ModelValue(try await client.answer(to: message))
         let rejects = answer["rejects"]?.elements ?? []
         var table = Table("Rejected records, the newest first", ["record", "error", "job", "accepted", "user"])
         for reject in rejects {
@@ -110,7 +111,7 @@ struct RejectedRecordPage {
     }
 
     /// Nil for a record that would take much memory.
-    private var tree: JSONTree? { reject.record.bytes.count > 1 << 20 ? nil : try? JSONTree(reject.record) }
+    private var tree: ModelValue? { reject.record.bytes.count > 1 << 20 ? nil : try? ModelValue(reject.record) }
 
     /// The object that has the key of the record.
     private var stored: HTML? {

@@ -1,6 +1,7 @@
 package import Broker
 import BrokerClient
 import BrokerJSON
+import BrokerModel
 import BrokerWire
 
 /// The state of a server at the newest sample, and the numbers of the last hour: one request for any number of pages.
@@ -25,7 +26,7 @@ actor Watcher {
         /// The newest that the server has sent, perhaps before it was lost.
         var statistics: Statistics?
         /// Of the `jobs` message.
-        var running: [JSONTree] = []
+        var running: [ModelValue] = []
     }
 
     private let client: RemoteBroker
@@ -53,7 +54,7 @@ actor Watcher {
             before = (statistics, now)
             reading = Reading(health: Health(statistics), statistics: statistics)
             let jobs = try? await client.jobs(JobsMessage(lists: [.running], limit: 10))
-            reading.running = jobs.flatMap { try? JSONTree($0) }?["running"]?.elements ?? []
+            reading.running = jobs.flatMap { try? ModelValue($0) }?["running"]?.elements ?? []
         } catch {
             reading.health = Health(withoutAnswer: error)
             before = nil

@@ -24,19 +24,13 @@ package struct ModelDocument: Sendable {
     /// - Parameter source: the file's name for positions; empty when faults need no file name.
     /// - Throws: ``ModelError`` with one fault when the text is no JSON.
     package init(parsing text: JSONText, source: String = "") throws(ModelError) {
-        let document: JSONDocument
-        do {
-            document = try JSONDocument(parsing: text)
+        do throws(JSONError) {
+            self.init(root: try ModelValue(parsing: text, source: source), sources: [source])
         } catch {
             let place = ModelPlace(
                 pointer: "", source: source, line: error.position.line, column: error.position.column)
             throw ModelError(faults: [ModelFault("the model is not JSON: \(error.reason)", at: place)])
         }
-        // The values point into the document's tape, and do not retain it.
-        let root = document.withRoot {
-            ModelValue($0, lines: LineIndex(of: text), source: source)
-        }
-        self.init(root: root, sources: [source])
     }
 }
 

@@ -124,7 +124,17 @@ extension ModelValue {
 // MARK: - JSON
 
 extension ModelValue {
-    init(_ value: JSONValue, lines: LineIndex, source: String) {
+    /// The tree of a JSON text.
+    ///
+    /// - Parameter source: the file's name for positions.
+    package init(parsing text: JSONText, source: String = "") throws(JSONError) {
+        // The values point into the document's tape, and do not retain it.
+        self = try JSONDocument(parsing: text).withRoot {
+            ModelValue($0, lines: LineIndex(of: text), source: source)
+        }
+    }
+
+    private init(_ value: JSONValue, lines: LineIndex, source: String) {
         place = lines.place(at: value.offset, source: source)
         switch value.kind {
         case .null: content = .null
