@@ -479,10 +479,10 @@ import Testing
         let json = try fetch(programs, ["Employee", "--json"]).output
         let objects = try JSONSerialization.jsonObject(with: Data(json.utf8)) as? [[String: Any]]
         #expect(objects?.map { $0["id"] as? Int } == [1, 2, 3])
-        let csv = try fetch(programs, ["Employee", "--format", "csv"]).output
+        let csv = try fetch(programs, ["Employee", "--csv"]).output
         #expect(csv.hasPrefix("id,name"))
         #expect(csv.contains("\r\n1,\"a,\"\"b\"\"\""))
-        let table = try fetch(programs, ["Employee", "--format", "table"]).output
+        let table = try fetch(programs, ["Employee", "--table"]).output
         #expect(table.hasPrefix("id  name"))
         #expect(!table.utf8.contains(0x1B), "a terminal's own commands do not get through")
     }
@@ -580,7 +580,7 @@ import Testing
         #expect(try fetch(programs, []).complaints.contains("--entity E"))
         #expect(try fetch(programs, []).status == 2)
         #expect(try fetch(programs, ["Employee", "--entity", "Employee"]).status == 2)
-        #expect(try fetch(programs, ["Employee", "--json", "--format", "csv"]).status == 2)
+        #expect(try fetch(programs, ["Employee", "--json", "--csv"]).status == 2)
         #expect(try programs.run("broker", ["fetch", "--socket", "none.sock", "Employee"]).status == 4)
     }
 }

@@ -216,9 +216,9 @@ import Testing
         let input = "{\"id\": 1, \"name\": \"a\\u001b[2J\u{9B}b\"}"
         #expect(try programs.run("broker", ["submit", "--entity", "Employee"] + store, input: input).status == 0)
         check(
-            try programs.run("broker", ["fetch", "Employee", "--format", "table"] + store),
+            try programs.run("broker", ["fetch", "Employee", "--table"] + store),
             quotes: #"a\u{1B}[2J\u{9B}b"#)
-        let csv = try programs.run("broker", ["fetch", "Employee", "--format", "csv"] + store)
+        let csv = try programs.run("broker", ["fetch", "Employee", "--csv"] + store)
         #expect(csv.output.contains("1,a\u{1B}[2J\u{9B}b"))
         let json = try programs.run("broker", ["fetch", "Employee", "--json"] + store)
         #expect(json.output.contains("\"a\\u001b[2J\u{9B}b\""), "\(json.output.debugDescription)")

@@ -125,25 +125,15 @@ struct FetchPrinter {
     }
 }
 
-enum FetchFormat: String, CaseIterable, ExpressibleByArgument {
+enum FetchFormat: String, CaseIterable {
     case json, ndjson, csv, table, vertical
 }
 
 struct FetchFormatOptions: ParsableArguments {
-    @Option(
-        help: .value("format", "json, ndjson, csv, table or vertical. Default: table on a terminal, otherwise ndjson."))
-    var format: FetchFormat?
-
     @Flag(exclusivity: .exclusive)
     var form: FetchFormat?
 
-    mutating func validate() throws {
-        guard let format, let form, format != form else { return }
-        throw ValidationError(
-            "--\(form.rawValue) and --format \(format.rawValue) contradict each other; give one of them.")
-    }
-
-    var chosen: FetchFormat { form ?? format ?? (isatty(STDOUT_FILENO) == 1 ? .table : .ndjson) }
+    var chosen: FetchFormat { form ?? (isatty(STDOUT_FILENO) == 1 ? .table : .ndjson) }
 }
 
 extension FetchFormat: EnumerableFlag {
@@ -154,9 +144,9 @@ extension FetchFormat: EnumerableFlag {
     static func help(for value: FetchFormat) -> ArgumentHelp? {
         switch value {
         case .json: "Print one JSON array."
-        case .ndjson: "Print an object on each line, as JSON."
+        case .ndjson: "Print an object on each line, as JSON: the default without a terminal."
         case .csv: "Print CSV with a header."
-        case .table: "Print a table; on a terminal no wider than that, with … where values are cut."
+        case .table: "Print a table: the default on a terminal, and then no wider than it, with … where values are cut."
         case .vertical: "Print an attribute on each line, whole."
         }
     }

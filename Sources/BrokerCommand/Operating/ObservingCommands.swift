@@ -271,7 +271,7 @@ final class FullScreen: Sendable {
 
 struct StatsCommand: AsyncParsableCommand {
     enum Format: String, CaseIterable, ExpressibleByArgument {
-        case text, json, prometheus
+        case text, prometheus
     }
 
     static let configuration = CommandConfiguration(
@@ -281,19 +281,18 @@ struct StatsCommand: AsyncParsableCommand {
 
     @Option(
         help: """
-            text (a line for each number), json (the server's answer unchanged) or prometheus (its text format; brokerd \
-            --metrics-file writes the same to a file).
+            text (a line for each number) or prometheus (its text format; brokerd --metrics-file writes the same to a file).
             """)
     var format = Format.text
 
-    @Flag(help: "The same as --format json.")
+    @Flag(help: "Print the server's answer unchanged.")
     var json = false
 
     @OptionGroup var instance: InstanceOption
 
     func run() async throws {
         let answer = try await connection.connected("broker stats") { try await $0.statistics().json }
-        if json || format == .json { return try Program.write(answer.description) }
+        if json { return try Program.write(answer.description) }
         try JSONDocument(fast: JSONText(copying: answer.bytes)).withRoot { root in
             if format == .prometheus {
                 let instance = instance.name(for: connection)
