@@ -1,0 +1,1 @@
+"""Measures loading without a model: `scripts/bench infer`."""
