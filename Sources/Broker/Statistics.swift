@@ -121,9 +121,9 @@ public struct Statistics: Sendable, Decodable {
         public let waiting: Int
         /// The sequence of the newest job that was applied.
         public let applied: Int64
-        /// A hash of all jobs up to that one and of what they did; see `protocol/running.md`.
+        /// A hash of all jobs up to that one and of what they did; see `protocol/messages.md`.
         public let history: String
-        /// A hash of what decides outcomes besides the jobs; see `protocol/running.md`. Nil from an earlier server.
+        /// A hash of what decides outcomes besides the jobs; see `protocol/messages.md`. Nil from an earlier server.
         public let fingerprint: String?
     }
 
@@ -166,7 +166,7 @@ public struct Statistics: Sendable, Decodable {
         public let lag: Int64
         /// A hash of all entries up to the position and of what they did: equal on all servers at one position.
         public let digest: String
-        /// A hash of what decides outcomes besides the jobs; see `protocol/running.md`. Nil from an earlier server.
+        /// A hash of what decides outcomes besides the jobs; see `protocol/messages.md`. Nil from an earlier server.
         public let fingerprint: String?
         /// Nothing more is applied; reads go on.
         public let isHalted: Bool

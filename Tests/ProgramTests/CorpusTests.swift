@@ -170,7 +170,7 @@ import Testing
         }
         #expect(outputs[1].contains("249  "), "\(outputs[1])")
         #expect(outputs[2] == "Switzerland\n", "\(outputs[2])")
-        #expect(outputs[6].contains("PushEvent|"), "\(outputs[6])")
-        #expect(outputs[10].contains("\"symbol\":\"AAPL\""), "\(outputs[10])")
+        #expect(outputs[5].contains("PushEvent|"), "\(outputs[5])")
+        #expect(outputs[7].contains("\"symbol\":\"AAPL\""), "\(outputs[7])")
     }
 }

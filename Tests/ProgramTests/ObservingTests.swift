@@ -65,18 +65,21 @@ import Testing
 
     // MARK: - Metrics
 
-    @Test func `each metric is in the text once, with its help and type, and in the table of the page`() throws {
+    @Test func `each metric is in the text once, with its help and type, and in the lists of the page`() throws {
         let document = try Self.stats()
         let lines = withExtendedLifetime(document) {
             PrometheusText.text(document.root, instance: "main").split(separator: "\n").map(String.init)
         }
         let page = try Repository.text(of: "protocol/running.md")
-        let named = page.matches(of: /(?m)^\| `(broker_\w+)` \| (\w+) \|/).map { "\($0.1) \($0.2)" }
-        #expect(named == ServerMetric.all.map { "\($0.name) \($0.kind.rawValue)" })
+        let rest = try #require(page.components(separatedBy: "\n## Metrics\n").last)
+        let section = try #require(rest.components(separatedBy: "\n## ").first)
+        let named = section.matches(of: /`(broker_\w+)`/).map { String($0.1) }
+        #expect(named == ServerMetric.all.map(\.name))
         for metric in ServerMetric.all {
             #expect(lines.count { $0 == "# TYPE \(metric.name) \(metric.kind.rawValue)" } == 1)
             #expect(lines.count { $0 == "# HELP \(metric.name) \(metric.help)" } == 1)
             #expect(metric.name.hasSuffix("_total") == (metric.kind == .counter), "\(metric.name)")
+            #expect(metric.name.hasSuffix("_duration_seconds") == (metric.kind == .histogram), "\(metric.name)")
         }
         let server = #"instance="main",store="/var/lib/broker/store.sqlite""#
         for line in [

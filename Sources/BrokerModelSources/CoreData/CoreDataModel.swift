@@ -4,7 +4,7 @@ internal import Foundation
 /// Reads the models that Xcode writes: `.xcdatamodeld`, of which the current version counts, and `.xcdatamodel`.
 ///
 /// The model becomes a `ModelDocument` whose values have the positions of the XML, with a note for each part that was
-/// converted, inferred or skipped (`protocol/core-data.md` has the tables).
+/// converted, inferred or skipped (`protocol/core-data.md` has the rules).
 package enum CoreDataModel {
     /// Whether a path is that of a Core Data model, by its name.
     package static func isModel(_ path: String) -> Bool {

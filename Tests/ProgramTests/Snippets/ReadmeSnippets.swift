@@ -67,7 +67,8 @@ import Testing
     init() throws {
         programs = try Programs()
         path = programs.path("broker.sock")
-        let model = try #require(try Repository.codeBlocks(of: "README.md").first { $0.language == "json" })
+        let page = "Sources/BrokerClient/BrokerClient.docc/GettingStarted.md"
+        let model = try #require(try Repository.codeBlocks(of: page).first { $0.language == "json" })
         try programs.write(model.text, to: "model.json")
         _ = try programs.startServer()
     }
@@ -80,7 +81,8 @@ import Testing
         let broker = RemoteBroker(.unixSocket(path), configuration: .init(name: "payroll"))
         try await broker.check(Employee.self)
 
-        let employees = [Employee(id: 1, name: "Ada", hiredAt: .now), Employee(id: 2, name: "Grace", department: 7)]
+        let hired = Date(timeIntervalSince1970: 1_324_512_000)
+        let employees = [Employee(id: 1, name: "Ada", hiredAt: hired), Employee(id: 2, name: "Grace", department: 7)]
         let completion = try await broker.process(employees, id: "load-7")
         print(completion.changes(of: Employee.self).inserted)
 
@@ -210,7 +212,7 @@ import Testing
     }
 }
 
-/// The code of the article *Embedding*, run. (Its program is `Tests/Embedding`.)
+/// The code of the article *Embedding*, run. (Its program is `Tests/Examples/Embedding`.)
 @Suite(.timeLimit(.minutes(5))) struct EmbeddingSnippets {
     struct Employee: Codable {
         var id: Int, name: String
