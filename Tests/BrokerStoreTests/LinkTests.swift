@@ -441,6 +441,10 @@ import Testing
               => Order =1, OrderLine =3 !1; missingValue /Order/lines/3
             skip {"Order": [{"id": 1, "lines": []}, {"id": 1, "lines": [{"sku": []}]}]}
               => Order =1, OrderLine -3 !1; invalidValue /Order/1/lines/0/sku
+            # what is read is faulty before the object is missing
+            {"op": "relate", "entity": "Order", "object": 9, "relationship": "lines", "json": [{"skus": 1}]} => noKnownKey /0/json/0
+            {"op": "relate", "entity": "Order", "object": 9, "relationship": "lines", "json": [{"sku": []}]} => invalidValue /0/json/0/sku
+            {"op": "relate", "entity": "Order", "object": 9, "relationship": "lines", "json": [{"sku": "a"}]} => objectNotFound /0/object
             # an order that gets another identity keeps its lines
             {"Order": {"id": 1, "lines": [{"sku": "a", "taxes": [{"name": "x"}]}, {"sku": "b"}], "address": {"zip": "1"}}}
             {"entity": "Order", "object": 1, "json": {"id": 7, "lines": [{"sku": "a"}, {"sku": "c"}]}}

@@ -48,10 +48,14 @@ extension StagingContext {
     ) throws(StagingFault) {
         staged.note(.object)
         try checkOwner(json, entity, relationship)
-        _ = try keyCells(key, entity)
+        let cells = try keyCells(key, entity)
         try take(entity.rowByteCount)
         let row = staged.tables[entity.index].pointee.findOrAdd(
             identity: nil, offset: key.offset, origin: .record, concreteEntity: entity.ownIndex)
+        // The store's own key is no value of the object.
+        if !plan.model.entities[entity.ownIndex].isNamedByRowKey {
+            for (cell, column) in zip(cells, entity.identity) { staged.tables[entity.index].pointee.row(row)[column] = cell }
+        }
         let linkSource = LinkSource(entity: entity, row: row, sourceOffset: UInt32(json.offset))
         try stage(json, entity.relationships[relationship], linkSource)
     }

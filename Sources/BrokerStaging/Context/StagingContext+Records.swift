@@ -38,8 +38,8 @@ private final class RecordFindings {
     /// The first fault in the text, and its offset.
     var fault: StagingFault?
     var offset = Int.max
-    /// Attributes that could not be converted.
-    var failed: Set<Int> = []
+    /// By column, why an attribute could not be converted, and the offset of its value.
+    var failed: [Int: (fault: StagingFault, offset: Int)] = [:]
     /// Values that their attributes do not hold as they were sent.
     var notes: [ValueNote] = []
     /// The value of `modified` with all its digits, if its attribute stores only some.
@@ -48,6 +48,11 @@ private final class RecordFindings {
     var extraEntries: [UInt8] = []
     /// The nodes of values in the place of an object that are among these.
     var extraNodes: Set<Int> = []
+
+    /// The first fault in the text among those of some columns.
+    func firstFault(of columns: [Int]) -> StagingFault? {
+        columns.compactMap { failed[$0] }.min { $0.offset < $1.offset }?.fault
+    }
 
     /// Those of a record, which are made if it has none.
     static func of(_ record: inout RecordFindings?) -> RecordFindings {
@@ -284,10 +289,12 @@ extension StagingContext {
             scratch[cells + entity.contentColumn] = content
         }
         var isTombstone = false
-        if let tombstone = entity.tombstone {
-            isTombstone = try isMet(tombstone, record, entity, cells, findings?.failed ?? [])
-        }
-        if !isTombstone {
+        if let tombstone = entity.tombstone { isTombstone = try isMet(tombstone, record, entity, cells, findings) }
+        if isTombstone {
+            if let first = findings?.firstFault(of: entity.identity) {
+                throw missingIdentity(record, entity, source) ?? first
+            }
+        } else {
             if let findings, let first = findings.fault {
                 throw try earliest(first, at: findings.offset, record, entity, source, cells)
             }
@@ -318,21 +325,20 @@ extension StagingContext {
                 let cell = try cell(value, attribute, column, entity, &findings)
                 scratch[cells + column] = cell
             } catch {
-                note(error, at: textOffset(of: value), in: record, source, &findings)
-                RecordFindings.of(&findings).failed.insert(column)
+                note(error, of: column, at: textOffset(of: value), in: record, source, &findings)
             }
         }
         if let (relationship, value) = scanner.misplacedLink {
             let misplaced = fault(
                 .invalidValue, ValueConverter.misplaced(value, relationship.relationship.name), value, entity)
-            note(misplaced, at: textOffset(of: value), in: record, source, &findings)
+            note(misplaced, of: nil, at: textOffset(of: value), in: record, source, &findings)
         }
     }
 
     /// Notes a fault in an attribute. If there are several, the first in the text is reported. A path parameter is not in
     /// the record's text: a fault in it is one of the record.
     private func note(
-        _ fault: StagingFault, at offset: Int, in record: JSONValue, _ source: RecordSource,
+        _ fault: StagingFault, of column: Int?, at offset: Int, in record: JSONValue, _ source: RecordSource,
         _ findings: inout RecordFindings?
     ) {
         var (fault, offset) = (fault, offset)
@@ -341,6 +347,7 @@ extension StagingContext {
             (fault, offset) = (.invalid(own, offset: extent.lowerBound), extent.lowerBound)
         }
         let findings = RecordFindings.of(&findings)
+        if let column { findings.failed[column] = (fault, offset) }
         if offset < findings.offset { (findings.fault, findings.offset) = (fault, offset) }
     }
 
@@ -449,7 +456,7 @@ extension StagingContext {
                 "This record of \(entity.name) has \(count) keys that the model does not name, and _extra takes "
                     + "\(ExtraValues.mostKeys). If the keys are values, a mapping with \"nestingKey\" reads them.",
                 record, entity)
-            return note(tooMany, at: textOffset(of: record), in: record, source, &findings)
+            return note(tooMany, of: nil, at: textOffset(of: record), in: record, source, &findings)
         }
         var values = scanner.extraKeys.map { (path: entity.extraPath(to: $0.node, $0.key), value: $0.value) }
         if let object {
@@ -479,15 +486,7 @@ extension StagingContext {
         _ fault: StagingFault, at offset: Int, _ record: JSONValue, _ entity: EntityPlan, _ source: RecordSource,
         _ cells: Int
     ) throws(StagingFault) -> StagingFault {
-        if !entity.isIdentityOptional {
-            // The record of a target takes missing identity values from the target's key.
-            let isTarget = target.map { $0.isMadeOf(recordAt: textOffset(of: record), entity) } ?? false
-            let missing = entity.identity.first { column in
-                !isTarget && value(of: entity.attributes[column], column, source, entity)?.isNull ?? true
-                    && column != entity.contentColumn && holderCell(column, entity, source.holder) == nil
-            }
-            if let missing { return missingIdentity(missing, record, entity) }
-        }
+        if let missing = missingIdentity(record, entity, source) { return missing }
         guard policy == .fail else { return fault }
         // The job fails, so the nested records may be staged for any row.
         let row = staged.tables[entity.index].pointee.findOrAdd(
@@ -496,6 +495,19 @@ extension StagingContext {
         let linkSource = LinkSource(entity: entity, row: row, sourceOffset: UInt32(textOffset(of: record)))
         try stageRelationships(entity, source.slots, linkSource, before: offset)
         return fault
+    }
+
+    /// The fault of a record that has no value for a part of its identity; nil if it has all.
+    private func missingIdentity(
+        _ record: JSONValue, _ entity: EntityPlan, _ source: RecordSource
+    ) -> StagingFault? {
+        guard !entity.isIdentityOptional else { return nil }
+        // The record of a target takes missing identity values from the target's key.
+        let isTarget = target.map { $0.isMadeOf(recordAt: textOffset(of: record), entity) } ?? false
+        return entity.identity.first { column in
+            !isTarget && value(of: entity.attributes[column], column, source, entity)?.isNull ?? true
+                && column != entity.contentColumn && holderCell(column, entity, source.holder) == nil
+        }.map { missingIdentity($0, record, entity) }
     }
 
     /// Whether the record has an identity. Where the identity is optional, missing values become NULL.
@@ -584,14 +596,11 @@ extension StagingContext {
     ///
     /// - Parameters:
     ///   - cells: index of its converted attributes on the stack.
-    ///   - failed: attributes that could not be converted. They are ignored with the others, unless the identity or the
-    /// predicate needs them.
+    ///   - findings: attributes that could not be converted are ignored with the others, unless the predicate needs them.
     private mutating func isMet(
-        _ tombstone: RecordPredicate, _ record: JSONValue, _ entity: EntityPlan, _ cells: Int, _ failed: Set<Int>
+        _ tombstone: RecordPredicate, _ record: JSONValue, _ entity: EntityPlan, _ cells: Int, _ findings: RecordFindings?
     ) throws(StagingFault) -> Bool {
-        if failed.contains(where: { tombstone.attributes.contains($0) || entity.identity.contains($0) }) {
-            return false
-        }
+        if let findings, tombstone.attributes.contains(where: { findings.failed[$0] != nil }) { return false }
         do throws(Fault) {
             return try scratch.withCells(at: cells) { row throws(Fault) in
                 try tombstone.matches(budget: &arena.workBudget) { row[$0] }
