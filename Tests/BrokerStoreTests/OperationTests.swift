@@ -76,6 +76,11 @@ import Testing
             \#(process("E", #"{"id": 3}"#)), \#(rename(3, 4)), \#(process("E", #"{"id": 3}"#)) => E +2
             SELECT id FROM E ORDER BY id :: 1, 2, 3, 4
             \#(process("E", #"{"id": 3}"#)), \#(rename(3, 5)), \#(process("E", #"{"id": 3}"#)) => E +1 ~1
+            # a renamed object that is deleted, and its first key, is one object
+            \#(process("E", #"{"id": 30, "text": "a"}"#))
+            \#(rename(30, 31)), \#(delete("E", "[31]")), \#(process("E", #"{"id": 30, "text": "a"}"#)) => E =1
+            keys \#(rename(30, 31)), \#(delete("E", "[31]")), \#(process("E", #"{"id": 30}"#)) => {"E":{"inserted":[],"updated":[30],"deleted":[]}}
+            \#(rename(30, 31)), \#(delete("E", "[31]")), \#(process("E", #"{"id": 32}"#)) => E +1 -1
             # an order that is changed and changed back changes nothing
             \#(relate(1, "list", "[8, 7]")), \#(relate(1, "list", "[7, 8]")) => E =1, T =2
             \#(relate(1, "list", "[7, 8]")), \#(relate(1, "list", "[8, 7]")) => E ~1, T =2

@@ -362,7 +362,7 @@ package struct StagingOperation {
 /// One operation of a job. Names are as the client wrote them, and the model may not have them.
 package struct JobOperation {
     /// Raised by a change of Broker after which a job may end in another way, write other rows, or have another hash.
-    package static let rules = 6
+    package static let rules = 7
 
     /// The operation; names are as the client wrote them, and the model may not have them.
     package enum Action {

@@ -96,12 +96,11 @@ final class StoredObjects: ObjectStore {
             cells[$0].kind != .absent || plan.defaultCell(entity: entity, attribute: $0) != nil
         }
         let linked = links.keys.sorted()
-        let insert = try statements.insert(entity, present + linked)
+        let number = try number(forNew: cells, entity)
+        let insert = try statements.insert(entity, present + linked, isNumbered: number != nil)
         var parameter = 1
-        var key: Int64?
-        if model.entities[entity].hasRowKey {
-            key = try merger.takeRowKey(model.topmost(of: entity))
-            insert.bind(key!, at: 1)
+        if let number {
+            insert.bind(number, at: 1)
             parameter = 2
         }
         for attribute in present {
@@ -113,7 +112,22 @@ final class StoredObjects: ObjectStore {
             parameter += 1
         }
         try insert.run()
-        return key ?? sqlite3_last_insert_rowid(merger.connection.handle)
+        return number ?? sqlite3_last_insert_rowid(merger.connection.handle)
+    }
+
+    /// The number of a new row: the row key, or one by which nothing in the job knows another object. If the object was deleted
+    /// before, that is its former one. Nil where that of SQLite will do.
+    private func number(forNew cells: UnsafePointer<Cell>, _ entity: Int) throws(StoreError) -> Int64? {
+        let table = model.topmost(of: entity)
+        if model.entities[entity].hasRowKey { return try merger.takeRowKey(table) }
+        guard let deleted = history.greatestDeletedNumbers[table] else { return nil }
+        let key = try merger.forms.key(model.entities[table].identity.map { cells[$0] }, of: table)
+        if let former = history.deletedNumber(table, key) {
+            let isTaken = try statements.exists(table).first(former) { _ in true } ?? false
+            if !isTaken { return former }
+        }
+        let isReached = try statements.reaches(table).first(deleted) { _ in true } ?? false
+        return isReached || deleted == .max ? nil : deleted + 1
     }
 
     func update(

@@ -7,8 +7,8 @@ internal import CSQLite
 /// The net changes of rows since the recording began: the state of each row then, and its state now.
 ///
 /// SQLite's hook before the change (sqlite.org/c3ref/preupdate_blobwrite.html) reports every change of a row, also the
-/// changes that foreign keys make. A row that is deleted and inserted again with the same key is one object, and so is
-/// a row whose key changes.
+/// changes that foreign keys make. A row that is deleted and inserted again with its last key, or its first, is one object, and so
+/// is a row whose key changes.
 final class NetChanges {
     enum Original: Equatable {
         case absent
@@ -86,6 +86,8 @@ final class NetChanges {
     private var parkedOriginals: [RowLocation: Int] = [:]
     private var entryIndices: [RowLocation: Int] = [:]
     private var deleted: [ObjectName: Int] = [:]
+    /// By entity whose table reuses numbers, the greatest that a deleted row had.
+    private(set) var greatestDeletedNumbers: [Int: Int64] = [:]
     /// In the last step of a job, whether more than a count is needed of an object; nil where further steps may follow.
     var needsEntry: ((_ entity: Int, _ number: Int64, _ key: StoredKey) -> Bool)?
     /// By the index of their concrete entity, the number of deleted objects for which a count suffices.
@@ -183,6 +185,9 @@ final class NetChanges {
         case SQLITE_DELETE:
             let row = before()
             note(operation, entity, row)
+            if changedTable.reusesNumbers {
+                greatestDeletedNumbers[entity] = max(greatestDeletedNumbers[entity] ?? old, old)
+            }
             gone(entity, old, row)
         default:
             let now = after()
@@ -243,6 +248,7 @@ final class NetChanges {
         change(index) {
             $0.number = number
             $0.content = now.content
+            $0.key = now.key
             $0.concreteEntity = now.concreteEntity
         }
     }
@@ -327,6 +333,11 @@ final class NetChanges {
         isBaseChanged && !hasBase || links.hasOthers(entity, key)
     }
 
+    /// The number that a deleted object had.
+    func deletedNumber(_ entity: Int, _ key: StoredKey) -> Int64? {
+        deleted[ObjectName(entity: entity, key: key)].map { entries[$0].originalNumber }
+    }
+
     func knows(_ entity: Int, _ number: Int64) -> Bool {
         entryIndices[RowLocation(entity: entity, number: number)] != nil
     }
@@ -380,8 +391,10 @@ final class NetChanges {
             let location = RowLocation(entity: entry.entity, number: number)
             if entryIndices[location] == index { entryIndices[location] = nil }
         } else {
-            let name = ObjectName(entity: entry.entity, key: entry.key)
-            if deleted[name] == index { deleted[name] = nil }
+            for key in [entry.key, entry.originalKey] {
+                let name = ObjectName(entity: entry.entity, key: key)
+                if deleted[name] == index { deleted[name] = nil }
+            }
         }
     }
 
@@ -391,6 +404,9 @@ final class NetChanges {
             entryIndices[RowLocation(entity: entry.entity, number: number)] = index
         } else {
             deleted[ObjectName(entity: entry.entity, key: entry.key)] = index
+            guard entry.original != .absent, entry.originalKey != entry.key else { return }
+            let original = ObjectName(entity: entry.entity, key: entry.originalKey)
+            if deleted[original] == nil { deleted[original] = index }
         }
     }
 
@@ -482,6 +498,8 @@ final class ChangedTables {
         let defaults: [Int32: OwnedCell]
         /// Columns of real numbers: SQL returns a whole number in them as a real number, the hook as an integer.
         let realColumns: Set<Int32>
+        /// The number of a row is not its key, so SQLite gives that of the last row again once it is deleted.
+        let reusesNumbers: Bool
         /// The column of a hierarchy's table with the name of the concrete entity.
         let entityColumn: Int32?
         let concreteEntities: [String: Int]
@@ -534,6 +552,7 @@ final class ChangedTables {
                 Table(
                     entity: index, keyColumns: statements.keyNames.compactMap { columns.positions[$0] },
                     defaults: defaults.values(in: statements.entity.table), realColumns: columns.realColumns,
+                    reusesNumbers: !statements.hasRowKey && !columns.isNumbered,
                     entityColumn: model.isInHierarchy(index) ? columns.positions[entityColumnName] : nil,
                     concreteEntities: Dictionary(uniqueKeysWithValues: concreteEntities), identities: identities))
             if !identities.isEmpty { ownIdentities.insert(index) }

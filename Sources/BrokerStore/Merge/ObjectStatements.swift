@@ -23,19 +23,20 @@ final class ObjectStatements {
 
     // MARK: - Objects
 
-    /// Parameters: the row key if the entity has row keys; the values of the attributes among the columns; the row numbers
-    /// of the objects at the links, which come after them.
-    func insert(_ entity: Int, _ columns: [Int]) throws(StoreError) -> Statement {
-        try cache.statement(entity, columns: columns, sql: insertSQL(entity, columns))
+    /// Parameters: the number of the row if it is given; the values of the attributes among the columns; the row numbers of the
+    /// objects at the links, which come after them.
+    func insert(_ entity: Int, _ columns: [Int], isNumbered: Bool) throws(StoreError) -> Statement {
+        try cache.statement(
+            entity, isNumbered ? 1 : 0, columns: columns, sql: insertSQL(entity, columns, isNumbered: isNumbered))
     }
 
-    private func insertSQL(_ entity: Int, _ columns: [Int]) -> String {
+    private func insertSQL(_ entity: Int, _ columns: [Int], isNumbered: Bool) -> String {
         var (names, values): ([String], [String]) = ([], [])
         func add(_ name: String) {
             names.append(quoted(name))
             values.append("?\(names.count)")
         }
-        if model.entities[entity].hasRowKey { add(rowKeyName) }
+        if isNumbered { add(rowNumber(entity)) }
         let layout = plan.layout.entities[entity]
         for column in columns where column < layout.attributeCount {
             add(model.entities[entity].attributes[column].column)
@@ -123,6 +124,11 @@ final class ObjectStatements {
     /// Parameters: a row number. Returns a row if there is one.
     func exists(_ entity: Int) throws(StoreError) -> Statement {
         try cache.statement(entity, sql: "SELECT 1 FROM \(table(entity)) WHERE \(rowNumber(entity)) = ?1")
+    }
+
+    /// Parameters: a row number. Returns a row if one has that number or a greater one.
+    func reaches(_ entity: Int) throws(StoreError) -> Statement {
+        try cache.statement(entity, sql: "SELECT 1 FROM \(table(entity)) WHERE \(rowNumber(entity)) >= ?1 LIMIT 1")
     }
 
     /// Parameters: the values of the attributes. Returns the number of the row that has them all.

@@ -122,18 +122,23 @@ struct TableColumns {
     private(set) var positions: [String: Int32] = [:]
     private(set) var realColumns: Set<Int32> = []
     private(set) var long = LongColumns()
+    /// Whether the key is the number of the row (sqlite.org/lang_createtable.html#rowid).
+    let isNumbered: Bool
 
     init(of table: String, on connection: Connection) throws(StoreError) {
         let columns = try connection.prepare(
-            "SELECT name, cid, type, hidden FROM pragma_table_xinfo(?1) ORDER BY cid", table)
+            "SELECT name, cid, type, hidden, pk FROM pragma_table_xinfo(?1) ORDER BY cid", table)
+        var keyTypes: [String] = []
         while try columns.step() {
             let position = Int32(columns.integer(1))
             positions[columns.text(0)] = position
             let affinity = Affinity(declaredType: columns.text(2))
             if affinity == .real { realColumns.insert(position) }
+            if columns.integer(4) > 0 { keyTypes.append(columns.text(2).uppercased()) }
             // SQLite calculates those whose `hidden` is 2 when it reads them.
             long.note(columns.text(0), position, affinity, isStored: columns.integer(3) != 2)
         }
+        isNumbered = keyTypes == ["INTEGER"]
     }
 
     static func long(of model: Model, on connection: Connection) throws(StoreError) -> [LongColumns] {
