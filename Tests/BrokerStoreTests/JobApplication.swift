@@ -52,6 +52,7 @@ struct JobApplication {
         before = graph
         skips = job.skips
         self.graph = graph
+        self.graph.beginJob()
         let reading = JobReading(job, graph.model)
         if !skips, let fault = reading.faults.min(by: { $0.offset < $1.offset }) { throw fault }
         for (index, operation) in reading.operations.enumerated() {
@@ -349,7 +350,7 @@ struct JobApplication {
         }
     }
 
-    /// "With `replace` the positions are those of the payload, from 0; skipped elements keep theirs."
+    /// Positions from 0; a skipped element that stays linked keeps its own.
     private mutating func number(_ relationship: RandomModel.Relationship, of node: Node, _ linked: [Node]) {
         guard relationship.isOrdered else { return }
         let all = graph.destinations(relationship, of: node)

@@ -214,14 +214,12 @@ extension RandomCase: Shrinkable {
     func shrunk() throws -> RandomCase {
         guard let kind = try difference()?.kind else { return self }
         var shrinking = Shrinking(self)
-        while let smaller = shrinking.next() { shrinking.note(fails: try smaller.differs(kind)) }
+        while let smaller = shrinking.next() { shrinking.note(fails: smaller.differs(kind)) }
         return shrinking.best
     }
 
-    /// A model that cannot be read is no case.
-    private func differs(_ kind: Difference.Kind) throws -> Bool {
-        do { return try difference()?.kind == kind } catch is ModelError { return false }
-    }
+    /// A model that cannot be read is no case, nor is a predicate on an attribute that was taken away.
+    private func differs(_ kind: Difference.Kind) -> Bool { (try? difference()?.kind) == kind }
 
     /// The case without its `part`th part: jobs, then operations, then values in the jobs, then parts of the model.
     func without(part: Int) -> RandomCase? {
@@ -444,7 +442,7 @@ struct ObjectGraph {
     /// Each link with its position, 0 where the relationship is not ordered. A link of two inverse relationships is there twice, once
     /// for each direction.
     private(set) var links: [Link: Int] = [:]
-    /// The nodes of identities, also of those whose objects were deleted.
+    /// The nodes of identities, also of those whose objects the job deleted.
     private var former: [Key: Node] = [:]
     /// The keys that deleted objects had last.
     private(set) var lastKeys: [Node: String] = [:]
@@ -459,6 +457,9 @@ struct ObjectGraph {
     func key(_ entity: String, _ identity: [String]) -> Key {
         Key(entity: model.identityOwner(entity), identity: identity)
     }
+
+    /// Before a job: only what the job makes again is the same object.
+    mutating func beginJob() { former = nodes }
 
     /// A new object with its entity's defaults. "There is one object per identity": it takes the place of a deleted one.
     mutating func insert(_ entity: RandomModel.Entity, identity: [String]?) -> Node {
