@@ -352,8 +352,6 @@ extension BrokerError.Code {
     // Reading.
     /// The commits after that sequence are no longer known. Fetch the objects again, then follow from the newest.
     public static let gone = Self(rawValue: "gone")
-    /// The reader was slower than the server waits.
-    public static let tooSlow = Self(rawValue: "tooSlow")
     /// A streamed fetch was read more slowly than the server holds its snapshot. Fetch again.
     public static let snapshotExpired = Self(rawValue: "snapshotExpired")
 
