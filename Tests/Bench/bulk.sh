@@ -42,7 +42,7 @@ rate_from='(reduce .intervals[] as $i ([]; . + [{n: ((last.n // 0) + $i.records)
 large_records=$((large[1] * large[3]))
 jq -c --argjson many "$((large_records / 30))" "{first: ($rate_until)}" "$work/large" >"$work/large.first"
 jq -c --argjson many "$((large_records * 9 / 10))" "{last: ($rate_from)}" "$work/large" >"$work/large.last"
-rate_row 'at 3,000,000 rows, beside at 100,000' "$(median large.last .last)" '' "$(median large.first .first)"
+rate_row 'at 3,000,000 rows' "$(median large.last .last)" 'at 100,000 rows' "$(median large.first .first)"
 
 section '100,000 ragged records, beside full ones'
 for _ in $(seq "$rounds"); do

@@ -9,7 +9,7 @@ if ! "$python" -c 'import duckdb_extension_sqlite_scanner, sqlite_utils' 2>/dev/
 fi
 "$programs/brokerload" records --jobs 1 --records "$utils_records" >"$work/utils.json"
 seconds utils .build/bench/bin/sqlite-utils upsert "$work/upsert.sqlite" Employee "$work/utils.json" --pk id
-rate_row 'new records, beside sqlite-utils' "$(median new .recordsPerSecond)" '' "$(median utils "$utils_records / .seconds")"
+rate_row 'new records' "$(median new .recordsPerSecond)" sqlite-utils "$(median utils "$utils_records / .seconds")"
 
 section '1,000,000 records as lines of JSON: broker submit beside the harness, DuckDB and sqlite-utils'
 "$programs/brokerload" records --jobs "$file_jobs" --records 5000 |
