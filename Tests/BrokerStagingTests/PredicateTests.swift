@@ -291,6 +291,7 @@ import Testing
         try expect("age ==", nil, "Column 7 ", "expected a name or a value, saw the end")
         try expect("(age == 1", nil, "Column 10 ", "expected \")\"")
         try expect("age == 1)", nil, "Column 9 ", "expected AND, OR or the end, saw \")\"")
+        try expect("age > 2020-01-31", nil, "Column 11 ", "expected AND, OR or the end, saw -1; write a date in quotes")
         try expect("age == 1 name == 2", nil, "Column 10 ", "expected AND, OR or the end, saw \"name\"")
         try expect("age == 'x", nil, "Column 8 ", "has no end")
         try expect("name == \"\\d\"", nil, "Column 10 ", "escape")

@@ -65,8 +65,14 @@ struct ModelCheckCommand: AsyncParsableCommand {
     func run() async throws {
         guard arguments.json else {
             let model = try arguments.readOrComplain()
-            let attributes = model.entities.reduce(0) { $0 + $1.attributes.count }
-            let relationships = model.entities.reduce(0) { $0 + $1.relationships.count }
+            /// Those that entities have and do not inherit.
+            func count(_ members: KeyPath<Entity, [Int]>) -> Int {
+                model.entities.reduce(0) { count, entity in
+                    count + entity[keyPath: members].count
+                        - (entity.parent.map { model.entities[$0][keyPath: members].count } ?? 0)
+                }
+            }
+            let (attributes, relationships) = (count(\.attributeIndices), count(\.relationshipIndices))
             try Program.say(
                 "\(arguments.files.model.name): good, \(Program.counted(model.entities.count, "entity", "entities")), "
                     + "\(Program.counted(attributes, "attribute")), \(Program.counted(relationships, "relationship"))")

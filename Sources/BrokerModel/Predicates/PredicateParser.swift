@@ -40,7 +40,9 @@ package struct PredicateParser {
         }
         let syntax = try alternatives()
         guard token.kind == .end else {
-            throw PredicateFault("expected AND, OR or the end, saw \(token.shown)", at: token.offset)
+            let isDate = if case .number(let digits) = token.kind { digits.first == UInt8(ascii: "-") } else { false }
+            let remedy = isDate ? "; write a date in quotes" : ""
+            throw PredicateFault("expected AND, OR or the end, saw \(token.shown)\(remedy)", at: token.offset)
         }
         let array = [UInt8(ascii: "[")] + literals.bytes + [UInt8(ascii: "]")]
         do throws(JSONError) {
