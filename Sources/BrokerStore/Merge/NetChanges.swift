@@ -3,6 +3,7 @@ internal import BrokerModel
 internal import BrokerSchema
 internal import BrokerStaging
 internal import CSQLite
+internal import Glibc
 
 /// The net changes of rows since the recording began: the state of each row then, and its state now.
 ///
@@ -183,12 +184,20 @@ final class NetChanges {
             note(operation, entity, now)
             inserted(entity, new, now)
         case SQLITE_DELETE:
-            let row = before()
+            // Of most deleted rows no more than the key is needed.
+            let hasContent = needsEntry == nil || digest != nil
+            func read(hasContent: Bool) -> RowValues {
+                RowValues(count: count, changedTable, hasContent: hasContent, hasDigest: digest != nil) {
+                    Self.value($0, isNew: false, database)
+                }
+            }
+            let row = read(hasContent: hasContent)
+            connection.work.budget.charge(row.work)
             note(operation, entity, row)
             if changedTable.reusesNumbers {
                 greatestDeletedNumbers[entity] = max(greatestDeletedNumbers[entity] ?? old, old)
             }
-            gone(entity, old, row)
+            gone(entity, old, row) { hasContent ? row : read(hasContent: true) }
         default:
             let now = after()
             note(operation, entity, now)
@@ -206,7 +215,7 @@ final class NetChanges {
     private func read(
         _ count: Int32, _ table: ChangedTables.Table, _ value: (Int32) -> OpaquePointer?
     ) -> RowValues {
-        let row = RowValues(count: count, table, hasDigest: digest != nil, value)
+        let row = RowValues(count: count, table, hasContent: true, hasDigest: digest != nil, value)
         connection.work.budget.charge(row.work)
         return row
     }
@@ -253,7 +262,7 @@ final class NetChanges {
         }
     }
 
-    private func gone(_ entity: Int, _ number: Int64, _ old: RowValues) {
+    private func gone(_ entity: Int, _ number: Int64, _ old: RowValues, whole: () -> RowValues) {
         if isOnlyCounted(entity, number, { old }) {
             deletedCounts[old.concreteEntity, default: 0] += 1
             if ownedEntities[entity] != nil { unnamedCounts[old.concreteEntity, default: 0] += 1 }
@@ -261,7 +270,7 @@ final class NetChanges {
             changedNumbers[old.concreteEntity]?.remove(number)
             return
         }
-        let index = entry(entity, number) { old }
+        let index = entry(entity, number, whole)
         let identity = tables.hasOwnIdentities(entity) ? old.identity : nil
         change(index) {
             ($0.number, $0.identity) = (nil, identity)
@@ -491,7 +500,8 @@ struct CountedKeys {
 
 /// The tables of entities and of links, by the names that SQLite's hook reports.
 final class ChangedTables {
-    struct Table {
+    /// An object, because the hook takes it for each row.
+    final class Table {
         let entity: Int
         let keyColumns: [Int32]
         /// The values of columns that a row may end before.
@@ -505,6 +515,15 @@ final class ChangedTables {
         let concreteEntities: [String: Int]
         /// By the index of an entity below the topmost that has an identity, the columns of that identity.
         let identities: [Int: [Int32]]
+
+        init(
+            entity: Int, keyColumns: [Int32], defaults: [Int32: OwnedCell], realColumns: Set<Int32>, reusesNumbers: Bool,
+            entityColumn: Int32?, concreteEntities: [String: Int], identities: [Int: [Int32]]
+        ) {
+            (self.entity, self.keyColumns, self.defaults, self.realColumns) = (entity, keyColumns, defaults, realColumns)
+            (self.reusesNumbers, self.entityColumn) = (reusesNumbers, entityColumn)
+            (self.concreteEntities, self.identities) = (concreteEntities, identities)
+        }
     }
 
     struct LinkTable {
@@ -529,6 +548,8 @@ final class ChangedTables {
     }
 
     private var tables: [String: RecordedTable] = [:]
+    /// The table of the row that changed last: most changes follow others of the same table.
+    private var last: (name: [CChar], table: RecordedTable?) = ([0], nil)
     private var ownIdentities: Set<Int> = []
     /// By entity index.
     private(set) var longColumns: [LongColumns]
@@ -573,7 +594,13 @@ final class ChangedTables {
 
     func hasOwnIdentities(_ entity: Int) -> Bool { ownIdentities.contains(entity) }
 
-    func table(_ name: UnsafePointer<CChar>) -> RecordedTable? { tables[String(cString: name)] }
+    func table(_ name: UnsafePointer<CChar>) -> RecordedTable? {
+        if strcmp(name, last.name) != 0 {
+            let text = String(cString: name)
+            last = (Array(text.utf8CString), tables[text])
+        }
+        return last.table
+    }
 }
 
 /// The objects whose links in link tables differ from those before the job.
@@ -659,8 +686,10 @@ struct RowValues {
     /// A hash of all columns that is the same on every machine; 0 when no caller asked for it.
     let digest: UInt64
 
+    /// - Parameter hasContent: without it, ``content`` is 0.
     init(
-        count: Int32, _ table: ChangedTables.Table, hasDigest: Bool, _ value: (Int32) -> OpaquePointer?
+        count: Int32, _ table: ChangedTables.Table, hasContent: Bool, hasDigest: Bool,
+        _ value: (Int32) -> OpaquePointer?
     ) {
         func cell(_ column: Int32) -> Cell {
             let value = value(column)
@@ -681,11 +710,11 @@ struct RowValues {
         var byteCount = 0
         for column in 0..<count {
             let cell = cell(column)
-            cell.hash(into: &hasher)
+            if hasContent { cell.hash(into: &hasher) }
             if cell.kind == .text || cell.kind == .blob { byteCount += Int(cell.count) }
             if hasDigest { digest.add(cell) }
         }
-        content = hasher.finalize()
+        content = hasContent ? hasher.finalize() : 0
         work = Self.unitsPerRead + byteCount / Self.bytesPerUnit
         self.digest = hasDigest ? digest.value : 0
     }
