@@ -45,9 +45,12 @@ public struct BrokerError: Error, Sendable, CustomStringConvertible {
     /// outcome with ``BrokerService/completion(of:)``.
     public var isOutcomeUnknown: Bool { code == .outcomeUnknown }
 
+    /// Nothing for a fault of the whole job, whose path is empty.
+    static func place(_ path: String?) -> String { path.flatMap { $0.isEmpty ? nil : " at \($0)" } ?? "" }
+
     public var description: String {
         guard let fault else { return message }
-        return fault.path.map { "\(code) at \($0): \(message)" } ?? "\(code): \(message)"
+        return "\(code)\(Self.place(fault.path)): \(message)"
     }
 }
 
@@ -98,7 +101,7 @@ extension BrokerError {
             self.attribute = attribute
         }
 
-        public var description: String { path.map { "\(code) at \($0): \(message)" } ?? "\(code): \(message)" }
+        public var description: String { "\(code)\(BrokerError.place(path)): \(message)" }
     }
 }
 

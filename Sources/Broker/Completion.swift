@@ -147,7 +147,7 @@ extension Completion {
             self.attribute = attribute
         }
 
-        public var description: String { path.map { "\(code) at \($0): \(message)" } ?? "\(code): \(message)" }
+        public var description: String { "\(code)\(BrokerError.place(path)): \(message)" }
     }
 
     /// A fact that a job's sender should know, though nothing failed.

@@ -201,7 +201,7 @@ package enum ExitStatus: Int32, CaseIterable, Sendable {
         case .success: "everything asked for is committed"
         case .failed: "failed"
         case .usage: "wrong arguments"
-        case .rejected: "committed, and some records were rejected (`--on-invalid skip`)"
+        case .rejected: "some records were rejected, all others are committed (`--on-invalid skip`)"
         case .cannotConnect: "no connection, or no answer in time"
         case .waiting: "of `broker health`: the store takes nothing at the moment, and jobs wait"
         case .degraded:

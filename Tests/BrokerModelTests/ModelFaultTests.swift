@@ -139,6 +139,7 @@ struct FaultCase: Sendable, CustomTestStringConvertible {
             "identity": 1 => /identity :: name of an attribute
             "identity": [] => /identity :: empty
             "identity": "nam", "attributes": {"name": "string"} => /identity :: no attribute "nam"; did you mean "name"?
+            "identity": "nam", "modified": "at", "tombstone": "name == NULL", "attributes": {"name": "string", "at": "date"} => /identity :: no attribute "nam"; did you mean "name"?
             "identity": ["a", "a"], "attributes": {"a": "string"} => /identity/1 :: twice
             "identity": "a", "attributes": {"a": "transformable"} => /identity :: cannot identify
             "identity": "a", "attributes": {"a": {"type": "string", "default": "x"}}

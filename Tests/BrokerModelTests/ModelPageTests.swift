@@ -47,8 +47,9 @@ import Testing
         arguments: [
             ("/entities/A/attributes/id/scale", "scale"), ("/entities/A/relationships/b/deleteRule", "deleterule"),
             ("/entities//identityOptional", "identityoptional"), ("/entities/A/unique/0", "unique"),
-            ("/keyStyle", "keystyle"), ("/entities/A/idetity", nil), ("/entities/A/attributes/id", nil),
-            ("/entities/A", nil),
+            ("/keyStyle", "keystyle"), ("/entities/A/attributes/id", "type"), ("/entities/A/idetity", "entities"),
+            ("/entities/A/relationships/b/tomany", "relationships"), ("/entities/A", "entities"), ("/keystyle", nil),
+            ("", nil),
         ] as [(String, String?)])
     func `a fault of a word names its anchor`(pointer: String, anchor: String?) {
         let fault = ModelFault("wrong", at: ModelPlace(pointer: pointer, line: 1, column: 1))

@@ -91,7 +91,7 @@ import Testing
             #"{"entities": {"A": {"identity": "id", "attributes": {"id": "string"}}, "B": {"parent": "A", "attributes": {"x": "string"}}}}"#,
             to: "parent.json")
         let parent = try programs.run("broker", ["model", "check", "parent.json"])
-        #expect(parent.complaints == "parent.json: good, 2 entities, 2 attributes, 0 relationships\n")
+        #expect(parent.output == "parent.json: good, 2 entities, 2 attributes, 0 relationships\n")
         let schema = try programs.run("broker", ["model", "schema", "model.json"])
         #expect(try programs.shell("sqlite3 :memory:", input: schema.output + "SELECT 'good';").output == "good\n")
     }

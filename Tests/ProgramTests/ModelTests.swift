@@ -112,7 +112,7 @@ import Testing
         #expect(
             wrong.complaints.hasPrefix(
                 "wrong.json: line 1, column 44 (/entities/Autor): there is no entity \"Autor\" to remove; "
-                    + "did you mean \"Author\"?\n"))
+                    + "did you mean \"Author\"? (protocol/models.md#entities)\n"))
         #expect(try model("check").status == 2)
     }
 

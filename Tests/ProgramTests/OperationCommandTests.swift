@@ -547,6 +547,8 @@ import Testing
         _ = try programs.startServer()
         let record = #"{"z": {"id": 1}, "at": "t", "kind": "k", "actor": {"login": "l", "avatar": "a"}}"#
         _ = try programs.run("broker", ["submit", "--socket", "broker.sock", "--entity", "Event"], input: record)
+        #expect(
+            try fetch(programs, ["Event", "--include", "who,nope"]).complaints.contains("no relationship \"nope\""))
         let include = ["Event", "--include", "who"]
         let remote = try fetch(programs, include + ["--table"]).output.split(separator: "\n")
         #expect(remote == ["z.id  actor.login  actor.avatar  at  kind", "   1  l            a             t   k"])

@@ -46,7 +46,9 @@ struct FetchCommand: AsyncParsableCommand {
         ))
     var sort: [String] = []
 
-    @Option(help: .value("path", "A path of relationships whose objects are nested. May be given several times."))
+    @Option(
+        help: .value(
+            "paths", "Paths of relationships whose objects are nested, joined by commas. May be given several times."))
     var include: [String] = []
 
     @Option(help: .value("count", "The maximum number of objects. Default: all."))
@@ -98,8 +100,12 @@ struct FetchCommand: AsyncParsableCommand {
         }
     }
 
-    private var selectedNames: [String] {
-        select.flatMap { $0.split(separator: ",", omittingEmptySubsequences: false).map(String.init) }
+    private var selectedNames: [String] { Self.names(select) }
+
+    private var includedPaths: [String] { Self.names(include) }
+
+    private static func names(_ lists: [String]) -> [String] {
+        lists.flatMap { $0.split(separator: ",", omittingEmptySubsequences: false).map(String.init) }
     }
 
     func run() async throws {
@@ -113,7 +119,7 @@ struct FetchCommand: AsyncParsableCommand {
         var query = Query(fetchedEntity)
         query.predicate = selection.predicate
         query.sortKeys = sort
-        query.includedPaths = include
+        query.includedPaths = includedPaths
         query.selectedPaths = selectedNames
         query.limit = limit
         query.offset = offset
@@ -147,8 +153,8 @@ struct FetchCommand: AsyncParsableCommand {
         let isOfColumns = [.table, .csv].contains(format.chosen) && selectedNames.isEmpty
         let paths = isOfColumns ? ColumnPaths(model: try await broker.model(), isLocal: local) : nil
         // A table of whole objects begins with these: where it has no room, its last columns are omitted.
-        let leading = format.chosen == .table ? paths?.leading(of: fetchedEntity, including: include) : nil
-        let lasting = format.chosen == .csv ? paths?.extra(of: fetchedEntity, including: include) : nil
+        let leading = format.chosen == .table ? paths?.leading(of: fetchedEntity, including: includedPaths) : nil
+        let lasting = format.chosen == .csv ? paths?.extra(of: fetchedEntity, including: includedPaths) : nil
         var printer = FetchPrinter(
             format.chosen, selection: selectedNames, leading: leading ?? [], lasting: lasting ?? [])
         var missing: [String] = []

@@ -239,8 +239,7 @@ extension PropertyNamesReader {
         guard let index = indices(of: [node], in: entity).first, let draft = attributes[index] else { return }
         let attribute = draft.attribute
         if entity.identity.isEmpty {
-            node.report(
-                "every record of an entity without identity is a new object; take this out, or add \"identity\"")
+            reportNeed(of: node)
         } else if entity.identity.contains(index) {
             node.report("\"\(attribute.name)\" identifies the object and so is never newer; choose another")
         } else if draft.isTyped, !attribute.type.traits.isOrdered {
@@ -255,11 +254,14 @@ extension PropertyNamesReader {
     fileprivate func readTombstone(inheritingFrom parent: EntityDraft?, into entity: inout Entity) {
         entity.tombstone = parent?.entity.tombstone
         guard let node = fields["tombstone"], let text = node.string() else { return }
-        if entity.identity.isEmpty {
-            node.report(
-                "every record of an entity without identity is a new object; take this out, or add \"identity\"")
-        }
+        if entity.identity.isEmpty { reportNeed(of: node) }
         entity.tombstone = text
+    }
+
+    /// Reports a field of an entity that lacks the identity which the field needs, unless its identity is what is wrong.
+    private func reportNeed(of node: ModelNode) {
+        guard fields["identity"] == nil else { return }
+        node.report("every record of an entity without identity is a new object; take this out, or add \"identity\"")
     }
 }
 

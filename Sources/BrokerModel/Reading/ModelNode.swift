@@ -237,7 +237,12 @@ extension ModelFault {
             default: (vocabulary, depth) = (ModelVocabulary.entity, 2)
             }
         }
-        guard keys.count > depth, vocabulary.fields.contains(keys[depth]) else { return nil }
-        return "protocol/models.md#\(keys[depth].lowercased())"
+        // The short form of an attribute is its type; of anything else without a word of its own, the list of words helps.
+        let list = ["entities", "attributes", "relationships"].last {
+            $0 == keys.first || keys.count > 2 && $0 == keys[2]
+        }
+        let word = keys.count > depth ? keys[depth] : depth == 4 && keys[2] == "attributes" ? "type" : ""
+        guard let anchor = vocabulary.fields.contains(word) ? word : list else { return nil }
+        return "protocol/models.md#\(anchor.lowercased())"
     }
 }

@@ -152,12 +152,14 @@ struct DesignWriter {
             identityNames.append(identity)
         }
         let sentence = self.sentence(source, identity)
-        identities.append((source.name, sentence))
+        let table = table(for: source.name)
+        let place = style == nil ? table.map { "; its table is \($0)" } ?? "" : ""
+        identities.append((source.name, sentence + place))
         var text = "Seen \(source.shape.count) times. \(sentence.prefix(1).uppercased())\(sentence.dropFirst())."
         if source.shape.further != nil { text += " Its further keys are not in the model." }
         var entity = DocumentWriter()
         entity.add("description", text)
-        entity.add("table", table(for: source.name))
+        entity.add("table", table)
         if identity.count == 1 { entity.add("identity", identity[0]) }
         if identity.count > 1 { entity.add("identity", identity) }
         if source.identity?.isGuessed ?? false { entity.add("identityGuessed", true) }

@@ -70,7 +70,9 @@ struct ScalarShape {
         let value = Double(fastJSONNumber: text) ?? .infinity
         if let number { noteFraction(number.fraction) }
         note(value)
-        return Self.isLong(text) || Self.isUnderflow(text, value)
+        guard Self.isLong(text) else { return Self.isUnderflow(text, value) }
+        // A program that prints doubles writes up to 17 digits of them.
+        return !(number?.isSame(as: value.description) ?? false)
     }
 
     private static func isIntegral(_ text: UnsafeBufferPointer<UInt8>) -> Bool {

@@ -54,7 +54,9 @@ extension StagingContext {
             identity: nil, offset: key.offset, origin: .record, concreteEntity: entity.ownIndex)
         // The store's own key is no value of the object.
         if !plan.model.entities[entity.ownIndex].isNamedByRowKey {
-            for (cell, column) in zip(cells, entity.identity) { staged.tables[entity.index].pointee.row(row)[column] = cell }
+            for (cell, column) in zip(cells, entity.identity) {
+                staged.tables[entity.index].pointee.row(row)[column] = cell
+            }
         }
         let linkSource = LinkSource(entity: entity, row: row, sourceOffset: UInt32(json.offset))
         try stage(json, entity.relationships[relationship], linkSource)

@@ -598,7 +598,8 @@ extension StagingContext {
     ///   - cells: index of its converted attributes on the stack.
     ///   - findings: attributes that could not be converted are ignored with the others, unless the predicate needs them.
     private mutating func isMet(
-        _ tombstone: RecordPredicate, _ record: JSONValue, _ entity: EntityPlan, _ cells: Int, _ findings: RecordFindings?
+        _ tombstone: RecordPredicate, _ record: JSONValue, _ entity: EntityPlan, _ cells: Int,
+        _ findings: RecordFindings?
     ) throws(StagingFault) -> Bool {
         if let findings, tombstone.attributes.contains(where: { findings.failed[$0] != nil }) { return false }
         do throws(Fault) {

@@ -558,7 +558,7 @@ extension ValueConverter {
 
 extension NumberText {
     /// Whether the text is the same number.
-    fileprivate func isSame(as text: String) -> Bool {
+    package func isSame(as text: String) -> Bool {
         var text = text
         var arena = ByteArena()
         return text.withUTF8 { other in

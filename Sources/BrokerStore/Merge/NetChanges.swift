@@ -517,10 +517,13 @@ final class ChangedTables {
         let identities: [Int: [Int32]]
 
         init(
-            entity: Int, keyColumns: [Int32], defaults: [Int32: OwnedCell], realColumns: Set<Int32>, reusesNumbers: Bool,
+            entity: Int, keyColumns: [Int32], defaults: [Int32: OwnedCell], realColumns: Set<Int32>,
+            reusesNumbers: Bool,
             entityColumn: Int32?, concreteEntities: [String: Int], identities: [Int: [Int32]]
         ) {
-            (self.entity, self.keyColumns, self.defaults, self.realColumns) = (entity, keyColumns, defaults, realColumns)
+            (self.entity, self.keyColumns, self.defaults, self.realColumns) = (
+                entity, keyColumns, defaults, realColumns
+            )
             (self.reusesNumbers, self.entityColumn) = (reusesNumbers, entityColumn)
             (self.concreteEntities, self.identities) = (concreteEntities, identities)
         }
