@@ -79,6 +79,23 @@ import Testing
         #expect(try ids() == "")
     }
 
+    @Test func `a sync that outgrows a job is cut into small parts, and a fault has its place in its file`() throws {
+        let text = String(repeating: "x", count: 1_000)
+        func lines(_ ids: Range<Int>) -> String { ids.map { "{\"id\": \($0), \"name\": \"\(text)\"}\n" }.joined() }
+        try programs.write(lines(0..<9_000), to: "a.ndjson")
+        try programs.write(lines(9_000..<11_000) + "{\"id\": \"no\"}\n" + lines(11_000..<15_000), to: "b.ndjson")
+        try programs.write(
+            #"{"entities": {"Event": {"identity": "id", "attributes": {"id": "integer64", "name": "string"}}}}"#,
+            to: "model.json")
+        let result = try broker(
+            ["sync", "Event", "--on-invalid", "skip", "--model", "model.json", "a.ndjson", "b.ndjson"])
+        #expect(result.status == 3)
+        #expect(result.complaints.contains("skipped, b.ndjson, line 2001 (record 2001): invalidValue"), "\(result)")
+        #expect(result.output.contains("15001 records in 4 jobs committed"), "\(result)")
+        let rows = try Database(programs.path("s.sqlite")).rows("SELECT count(*), min(id), max(id) FROM Event")
+        #expect(rows == ["15000|0|14999"])
+    }
+
     @Test func `messages are divided between words, and a command in one stays whole`() {
         func wrapped(_ line: String, _ columns: Int) -> [String] {
             Terminal.wrapped(line, columns: columns, command: "/bin/broker").components(separatedBy: "\n")

@@ -146,6 +146,30 @@ struct GatheredRecords {
         records.origins[0].first -= taken.count
         return (RawJSON(checked: json, depth: RecordLimits.maximumDepth + 1), taken)
     }
+
+    /// As ``take()``, of the first records: as many as have no more than that many bytes, but at least one. The others stay.
+    mutating func take(firstBytes most: Int) -> (json: RawJSON, records: JobRecords) {
+        // A record ends before the comma that the next one follows.
+        let fitting = records.starts.dropFirst().prefix { $0 - 1 <= most }.count
+        let end = records.json.count <= most ? count : max(1, fitting)
+        guard end < count else { return take() }
+        let start = records.starts[end]
+        var others = JobRecords()
+        others.json = [UInt8(ascii: "[")] + records.json[start...]
+        others.lines = Array(records.lines[end...])
+        others.starts = records.starts[end...].map { $0 - start + 1 }
+        let own = records.origins.prefix { $0.first < end }
+        others.origins = records.origins.dropFirst(max(own.count - 1, 0)).map {
+            JobRecords.Origin(input: $0.input, name: $0.name, first: $0.first - end)
+        }
+        records.json.removeSubrange((start - 1)...)
+        records.lines.removeSubrange(end...)
+        records.starts.removeSubrange(end...)
+        records.origins = Array(own)
+        let taken = take()
+        records = others
+        return taken
+    }
 }
 
 /// The part of a command's input that a JSON Pointer into a job's message leads to.

@@ -413,8 +413,8 @@ struct SyncCommand: AsyncParsableCommand {
 /// The records of a sync: one job, or parts when they do not fit one. The next part is cut and sent while the one before it
 /// is on its way; the last one, which deletes, waits until all others are committed.
 private struct SyncRun {
-    /// When one job does not do, the further parts are small, so that the server stages one while it merges another.
-    private static let laterPartBytes = 4 << 20
+    /// When one job does not do, the parts are small, so that the server stages one while it merges another.
+    private static let mostPartBytes = 4 << 20
 
     private let command: SyncCommand
     private let actions: Set<Job.Operation.SyncAction>
@@ -429,7 +429,7 @@ private struct SyncRun {
         self.command = command
         actions = command.actions.isEmpty ? Set<Job.Operation.SyncAction>.all : Set(command.actions)
         partID = command.options.id ?? "broker-sync-\(UInt64.random(in: 0...UInt64.max))"
-        stream = JobStream(broker, tally, maximumInFlight: 2)
+        stream = JobStream(broker, tally, maximumInFlight: 4)
         // Standard input that was the records has no answers.
         asks =
             actions.contains(.delete) && !command.options.dryRun && command.deletions.mayAsk()
@@ -481,7 +481,7 @@ private struct SyncRun {
     }
 
     private mutating func take(_ record: InputRecord) async throws {
-        let most = stream.jobCount == 0 ? command.batchBytes.bytes : min(command.batchBytes.bytes, Self.laterPartBytes)
+        let most = stream.jobCount == 0 ? command.batchBytes.bytes : partBytes
         if gathered.isFull(before: record, bytes: most) {
             guard !command.options.dryRun else {
                 stream.tally.fail(
@@ -489,14 +489,17 @@ private struct SyncRun {
                         + "--batch-bytes (a job may have some 25 MB); nothing was sent")
                 throw JobStream.Stopped()
             }
-            try await send(isLast: false)
+            if let fault = gathered.dropBroken() { throw fault }
+            while gathered.count > 0 { try await send(isLast: false) }
         }
         gathered.append(record)
     }
 
+    private var partBytes: Int { min(command.batchBytes.bytes, Self.mostPartBytes) }
+
     private mutating func send(isLast: Bool) async throws {
         if let fault = gathered.dropBroken() { throw fault }
-        let (json, records) = gathered.take()
+        let (json, records) = isLast ? gathered.take() : gathered.take(firstBytes: partBytes)
         let isAlone = isLast && stream.jobCount == 0
         if isLast { try await stream.settle() }
         let operation = Job.Operation.sync(
@@ -509,7 +512,7 @@ private struct SyncRun {
         if isLast, asks { try await OperationOptions.ask(for: job, in: stream, at: place) }
         try await stream.send(job, records, at: place)
         // The next part is read while this one is in flight alone.
-        try await stream.settle(downTo: 1)
+        try await stream.settle(downTo: 3)
     }
 }
 
