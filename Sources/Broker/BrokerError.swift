@@ -353,7 +353,7 @@ extension BrokerError.Code {
     public static let remoteError = Self(rawValue: "remoteError")
 
     // Reading.
-    /// The commits after that sequence are no longer known. Fetch the objects again, then follow from the newest.
+    /// The commits after that sequence are no longer known. Follow again without a sequence, then fetch all objects.
     public static let gone = Self(rawValue: "gone")
     /// A streamed fetch was read more slowly than the server holds its snapshot. Fetch again.
     public static let snapshotExpired = Self(rawValue: "snapshotExpired")

@@ -203,10 +203,10 @@ package enum ExitStatus: Int32, CaseIterable, Sendable {
         case .usage: "wrong arguments"
         case .rejected: "some records were rejected, all others are committed (`--on-invalid skip`)"
         case .cannotConnect: "no connection, or no answer in time"
-        case .waiting: "of `broker health`: the store takes nothing at the moment, and jobs wait"
+        case .waiting: "of `broker health`: the store cannot be written; jobs wait or are refused"
         case .degraded:
             "of `broker health`: the server serves, and the next start would fail, because a reload was refused"
-        case .paused: "of `broker health`: the server is paused, or stops"
+        case .paused: "of `broker health`: the server is paused or stopping"
         }
     }
 

@@ -86,7 +86,7 @@ import Testing
         let completion = try await broker.process(employees, id: "load-7")
         print(completion.changes(of: Employee.self).inserted)
 
-        // JSON as it came from somewhere else. It is proven to be one JSON value before it is sent.
+        // JSON from elsewhere. Before it is sent, it is checked to be one JSON value.
         try await broker.process(json: #"{"id": 7, "name": "R&D"}"#, as: "Department")
         #expect(completion.changes["Employee"]?.inserted == 2)
 
