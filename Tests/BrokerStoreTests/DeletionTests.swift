@@ -383,6 +383,40 @@ import Testing
     }
 }
 
+/// An object that is deleted and made again may be of another entity of its hierarchy.
+@Suite(.timeLimit(.minutes(5))) struct RemadeEntityTests {
+    @Test(
+        arguments: Claim.list(
+            #"""
+            # a waiting key of a subentity's object is of no object of the entity above
+            {"Hit": [{"id": "a", "cover": "b"}, {"id": "a", "gone": true}, {"id": "b"}], "Album": {"id": "x", "lead": "a"}}
+              => Album +1, Hit +1, Song +1
+            songs :: a|Song|NULL, b|Hit|NULL
+            # nor is an element that a later element deletes and makes again
+            {"Album": {"id": "x", "hits": ["a", {"id": "b", "part": {"id": "a", "gone": true}, "parts": ["a"]}]}}
+            songs :: a|Song|NULL, b|Hit|NULL
+            SELECT destination FROM Album_hits :: b
+            # the object of a record that is not newer is linked as what it is, and as what the records in it make of it
+            {"Song": {"id": "a", "at": 3}}
+            {"Album": {"id": "x", "hits": [{"id": "a", "at": 1, "part": {"id": "c"}}]}} => Album +1, Song +1 =1
+            SELECT count(*) FROM Album_hits :: 0
+            {"Album": {"id": "x", "hits": [{"id": "a", "at": 1, "cover": {"id": "a"}}]}} => Album ~1, Hit ~1
+            SELECT destination FROM Album_hits :: a
+            """#))
+    func `an object is linked as what it is then`(claim: Claim) throws {
+        let model = """
+            {"entities": {
+              "Song": {"identity": "id", "tombstone": "gone == YES", "modified": "at",
+                "attributes": {"id": "string", "gone": "boolean", "at": "integer64"}, "relationships": {
+                  "part": {"entity": "Song"}, "parts": {"entity": "Song", "toMany": true}}},
+              "Hit": {"parent": "Song", "relationships": {"cover": {"entity": "Hit", "missing": "ignore"}}},
+              "Album": {"identity": "id", "attributes": {"id": "string"}, "relationships": {
+                "lead": {"entity": "Song"}, "hits": {"entity": "Hit", "toMany": true}}}}}
+            """
+        try claim.check(TestStore(model), ["songs": "SELECT id, _entity, cover FROM Song ORDER BY id"])
+    }
+}
+
 /// Records before a tombstone have no effect on the object that a later record or key inserts.
 @Suite(.timeLimit(.minutes(5))) struct ReinsertedObjectTests {
     private static let model = """

@@ -249,10 +249,11 @@ struct JobApplication {
         let values = graph.uniqueValues(of: node)
             .filter { !valuesBefore.contains($0) || !columns.isDisjoint(with: $0.columns) }
         try bring(values, node, fault("constraintViolation"))
-        for value in record.relationships where graph.objects[node] != nil {
-            try apply(value, of: node, fault("constraintViolation"))
+        var last: Node? = node
+        for value in record.relationships where last != nil {
+            last = try apply(value, of: last, fault("constraintViolation"), target == nil ? key : nil)
         }
-        return graph.objects[node] == nil ? nil : node
+        return last
     }
 
     /// "From another branch: `constraintViolation`."
@@ -302,14 +303,19 @@ struct JobApplication {
     // MARK: - Relationships
 
     /// - Parameter node: nil for those of a record that is not newer than its object: what is nested in it is applied.
-    private mutating func apply(_ value: JobReading.Value, of node: Node?, _ fault: Fault) throws(Fault) {
+    /// - Returns: the object that now has the identity.
+    @discardableResult private mutating func apply(
+        _ value: JobReading.Value, of node: Node?, _ fault: Fault, _ key: ObjectGraph.Key? = nil
+    ) throws(Fault) -> Node? {
         let relationship = value.relationship
         let old = node.map { graph.destinations(relationship, of: $0) } ?? []
         if let node, graph.hasLinkTable(relationship) { speakers.insert(node) }
         let isSet = !relationship.isToMany || relationship.replaces || value.elements == nil
         var results: [Result] = []
         for element in value.elements ?? [] { results.append(try take(element, isLinked: node != nil, relationship)) }
-        guard let node, graph.objects[node] != nil else { return }
+        guard let node = node.flatMap({ graph.objects[$0] == nil ? key.flatMap { graph.nodes[$0] } : $0 }) else {
+            return nil
+        }
         var (linked, retained): ([Node], [Node]) = ([], [])
         var elements: [WaitingValue.Element] = []
         for result in results {
@@ -335,6 +341,7 @@ struct JobApplication {
         if elements.contains(where: { if case .key = $0 { true } else { false } }) {
             waiting.append(WaitingValue(node: node, relationship: relationship, elements: elements))
         }
+        return node
     }
 
     private mutating func end(
@@ -445,15 +452,6 @@ struct JobApplication {
     }
 
     // MARK: - What became of it
-
-    struct Effect {
-        /// `+inserted ~updated =unchanged -deleted !rejected` of the entities that the job touched.
-        var changes: [String: String] = [:]
-        /// `code path`, in the order of the text.
-        var rejections: [String] = []
-        /// By `inserted`, `updated` and `deleted`, and by entity.
-        var keys: [String: [String: [String]]] = [:]
-    }
 
     /// "The object at the end beside the object before the job."
     ///

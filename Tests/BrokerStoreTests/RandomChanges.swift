@@ -200,3 +200,15 @@ extension RandomJob.Change {
         return (sum < 0 ? "-" : "") + padded.dropLast(places) + "." + padded.suffix(places)
     }
 }
+
+extension JobApplication {
+    /// What became of the objects of a job.
+    struct Effect {
+        /// `+inserted ~updated =unchanged -deleted !rejected` of the entities that the job touched.
+        var changes: [String: String] = [:]
+        /// `code path`, in the order of the text.
+        var rejections: [String] = []
+        /// By `inserted`, `updated` and `deleted`, and by entity.
+        var keys: [String: [String: [String]]] = [:]
+    }
+}

@@ -56,9 +56,12 @@ extension Interpreter {
             return try store.link(object, plan.index, to: nil)
         }
         let deletions = store.deletions
-        let elements = try elements(of: value, plan, &source)
+        var elements = try elements(of: value, plan, &source)
         if source.isNoted { for element in elements { note(element.object) } }
-        if store.deletions != deletions { source.object = try standing(source) }
+        if store.deletions != deletions {
+            source.object = try standing(source)
+            for index in elements.indices { elements[index] = try standing(elements[index], plan) }
+        }
         guard let object = source.object else { return }
         let set = LinkSet(object: object, relationship: plan.index)
         guard relationship.isToMany else {
@@ -91,8 +94,19 @@ extension Interpreter {
         case .key(let cells): return try store.object(source.entity.ownIndex, key: cells)
         case .record, .none:
             guard let object = source.object else { return nil }
-            return try store.exists(object) ? object : nil
+            return try store.current(object)
         }
+    }
+
+    /// The element, after a later one may have deleted its object, or made it again as one of another entity.
+    private func standing(
+        _ element: LinkedElement, _ plan: EntityPlan.RelationshipPlan
+    ) throws(ApplyingFault) -> LinkedElement {
+        guard let known = element.object else { return element }
+        guard let object = try store.current(known), isKind(object.entity, of: plan.relationship.destination) else {
+            return .skipped(nil)
+        }
+        return .object(object)
     }
 
     /// Applies the elements of a relationship's value, in their order.
@@ -340,8 +354,9 @@ extension Interpreter {
     /// Looks up the keys of the operation whose objects did not exist, and links the objects that exist by now.
     func settlePendingKeys() throws(ApplyingFault) {
         for value in pending.takeAll() {
-            let object = value.set.object
-            guard try store.exists(object) else { continue }
+            guard let object = try store.current(value.set.object), isKind(object.entity, of: value.source) else {
+                continue
+            }
             var found: [AppliedObject] = []
             var all: [AppliedObject] = []
             for element in value.elements {

@@ -135,9 +135,11 @@ extension Interpreter {
     ) throws(ApplyingFault) -> AppliedObject? {
         var source = LinkingRecord(entity: record.entity, object: nil, values: object == nil ? .none : .record(record))
         source.isIgnored = !makesStubs
+        var object = object
         for (value, relationship) in reader.valuesInTextOrder(record.entity, record.slots)
         where !relationship.isNone(value) && !relationship.relationship.isOwned {
             _ = try elements(of: value, relationship, &source)
+            if let known = object { object = try store.current(known) }
         }
         return object
     }

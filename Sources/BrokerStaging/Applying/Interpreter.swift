@@ -345,7 +345,8 @@ package protocol ObjectStore: AnyObject {
     /// The stored value of an attribute. Valid until the next call.
     func value(of attribute: Int, _ object: AppliedObject) throws(ApplyingFault) -> Cell
 
-    func exists(_ object: AppliedObject) throws(ApplyingFault) -> Bool
+    /// The object as it is now, perhaps of another entity; nil after a deletion.
+    func current(_ object: AppliedObject) throws(ApplyingFault) -> AppliedObject?
 
     /// The columns for which a new object of the entity needs a value besides its identity: attributes without a default,
     /// and to-one relationships that another program's table requires.

@@ -66,9 +66,15 @@ final class StoredObjects: ObjectStore {
         }
     }
 
-    func exists(_ object: AppliedObject) throws(ApplyingFault) -> Bool {
+    func current(_ object: AppliedObject) throws(ApplyingFault) -> AppliedObject? {
         try running { () throws(StoreError) in
-            try statements.exists(object.table).first(object.number) { _ in true } ?? false
+            guard model.isInHierarchy(object.table) else {
+                return try statements.exists(object.table).first(object.number) { _ in object }
+            }
+            let name = try merger.entities[object.table].concreteEntityOfRow().first(object.number) { $0.text(0) }
+            return name.flatMap(model.index(ofEntity:)).map {
+                AppliedObject(table: object.table, number: object.number, entity: $0)
+            }
         }
     }
 

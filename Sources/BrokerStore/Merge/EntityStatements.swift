@@ -174,9 +174,11 @@ final class EntityStatements {
     }
     private var positionStatements: [Int: ListPositionStatements] = [:]
 
-    /// Parameters: the identity. Returns the value of the attribute that says when the object was modified.
+    /// Parameters: the identity. Returns the value of the attribute that says when the object was modified and, in a hierarchy,
+    /// the name of the object's concrete entity.
     func modified(_ attribute: Int) throws(StoreError) -> Statement {
-        try cache.statement(sql: select(names([attribute]), where: entity.identity))
+        let entityName = isInHierarchy ? [entityColumnName] : []
+        return try cache.statement(sql: select(names([attribute]) + entityName, where: entity.identity))
     }
 
     /// Binds the identity from a row of cells. Returns the next parameter's index.

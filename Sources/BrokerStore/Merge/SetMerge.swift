@@ -238,7 +238,7 @@ final class SetMerge {
 
     /// The rows whose records are not newer than their objects.
     private func staleRows(_ table: FrozenTable) throws -> Set<Int> {
-        let statements = merger.entities[table.entityIndex]
+        let (statements, model) = (merger.entities[table.entityIndex], merger.plan.model)
         guard let column = statements.entity.modified else { return [] }
         let find = try statements.modified(column)
         var stale: Set<Int> = []
@@ -247,7 +247,13 @@ final class SetMerge {
             guard table.isComparable(row), table.hasIdentity(row) else { continue }
             statements.bindIdentity(table.row(row), to: find, from: 1)
             defer { find.reset() }
-            if try find.step(), table.isStale(row, against: find.cell(0)) { stale.insert(row) }
+            guard try find.step(), table.isStale(row, against: find.cell(0)) else { continue }
+            stale.insert(row)
+            // An object that stays one of an entity above is not linked as one of the record's.
+            guard model.isInHierarchy(table.entityIndex), let entity = model.index(ofEntity: find.text(1)) else {
+                continue
+            }
+            if !model.isKind(entity, of: table.concreteEntity(of: row)) { throw MergeFailure.surprise(.modified) }
         }
         // Values of such records that are not stored as sent do not count, and it is not known whose they are.
         let isCounted = !stale.isEmpty && rows.warnings.contains { $0.code != .unknownKey && $0.code != .extraKey }
