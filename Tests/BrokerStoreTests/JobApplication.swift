@@ -42,8 +42,7 @@ struct JobApplication {
     /// The names of the newest `sync`: identities, which may get an object later, and the objects of its records.
     private var syncNames: Set<ObjectGraph.Key> = []
     private var syncObjects: Set<Node> = []
-    private var waiting: [WaitingValue] = []
-    private var brought: [BroughtValue] = []
+    private var (waiting, brought): ([WaitingValue], [BroughtValue]) = ([], [])
     /// The objects whose records have values for relationships with link tables.
     private var speakers: Set<Node> = []
 
@@ -785,7 +784,11 @@ struct JobReading {
             case .null, .missing: break
             }
         }
-        return .fault(note(Fault(code: code, path: path, offset: json.offset, entity: entity.name)))
+        // An owned object may have its identity from its place alone.
+        var record = Record(path: path, offset: json.offset, entity: entity.name)
+        _ = readValues(json, entity, owner, &record)
+        record.fault = note(Fault(code: code, path: path, offset: json.offset, entity: entity.name))
+        return .record(record)
     }
 }
 

@@ -123,10 +123,13 @@ extension JobApplication {
         let before = graph.uniqueValues(of: node)
         var sums: [String: String] = [:]
         for change in operation.changes {
-            let attribute = entity.attribute(change.attribute)
             func refusal(_ code: String) -> Fault {
                 let path = "\(operation.path)/\(change.appends ? "append" : "increment")/\(change.attribute)"
                 return Fault(code: code, path: path, offset: 0, entity: operation.entity)
+            }
+            // A smaller case may lack it.
+            guard let attribute = entity.attributes.first(where: { $0.name == change.attribute }) else {
+                throw refusal("unknownAttribute")
             }
             let stored = graph.objects[node]!.values[change.attribute]
             guard let sum = change.result(stored, attribute.type) else { throw refusal("invalidValue") }
