@@ -46,7 +46,7 @@ public struct BrokerError: Error, Sendable, CustomStringConvertible {
     public var isOutcomeUnknown: Bool { code == .outcomeUnknown }
 
     /// Nothing for a fault of the whole job, whose path is empty.
-    static func place(_ path: String?) -> String { path.flatMap { $0.isEmpty ? nil : " at \($0)" } ?? "" }
+    package static func place(_ path: String?) -> String { path.flatMap { $0.isEmpty ? nil : " at \($0)" } ?? "" }
 
     public var description: String {
         guard let fault else { return message }

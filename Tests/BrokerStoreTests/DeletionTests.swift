@@ -399,6 +399,7 @@ import Testing
             # the object of a record that is not newer is linked as what it is, and as what the records in it make of it
             {"Song": {"id": "a", "at": 3}}
             {"Album": {"id": "x", "hits": [{"id": "a", "at": 1, "part": {"id": "c"}}]}} => Album +1, Song +1 =1
+            warnings {"Album": {"id": "x", "hits": [{"id": "a", "at": 1}]}} => ignoredKey Album.hits 1
             SELECT count(*) FROM Album_hits :: 0
             {"Album": {"id": "x", "hits": [{"id": "a", "at": 1, "cover": {"id": "a"}}]}} => Album ~1, Hit ~1
             SELECT destination FROM Album_hits :: a

@@ -179,7 +179,7 @@ private enum JobLists {
 
     private static func failed(_ job: JSONValue) -> [String] {
         let error = job["error"]
-        let place = error?["path"]?.string.flatMap { $0.isEmpty ? nil : " at \($0)" } ?? ""
+        let place = BrokerError.place(error?["path"]?.string)
         let time = job["acceptedAt"]?.int64.map(ShortText.moment)
         return [
             sequence(job), time ?? "-", user(job), job["id"]?.string ?? "",

@@ -489,7 +489,6 @@ private struct SyncRun {
                         + "--batch-bytes (a job may have some 25 MB); nothing was sent")
                 throw JobStream.Stopped()
             }
-            if let fault = gathered.dropBroken() { throw fault }
             while gathered.count > 0 { try await send(isLast: false) }
         }
         gathered.append(record)
@@ -511,8 +510,6 @@ private struct SyncRun {
         let place = { @Sendable path in records.record(at: path) }
         if isLast, asks { try await OperationOptions.ask(for: job, in: stream, at: place) }
         try await stream.send(job, records, at: place)
-        // The next part is read while this one is in flight alone.
-        try await stream.settle(downTo: 3)
     }
 }
 

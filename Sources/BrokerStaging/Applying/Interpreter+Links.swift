@@ -181,6 +181,8 @@ extension Interpreter {
         }
         if let key { return .key(key) }
         if let object, isKind(object.entity, of: destination.ownIndex) { return .object(object) }
+        // A record that is not newer leaves its object one of an entity above.
+        if object != nil { noteIgnoredKey(plan, of: source.entity.ownIndex) }
         guard !isApplied, plan.relationship.isToMany, source.replaces(plan.relationship) else {
             return .skipped(nil)
         }
@@ -380,6 +382,10 @@ extension Interpreter {
         }
     }
 
+    private func noteIgnoredKey(_ plan: EntityPlan.RelationshipPlan, of entity: Int) {
+        reader.valueWarnings.note(entity: entity, [ValueNote(property: plan.index, code: .ignoredKey)])
+    }
+
     private func settle(_ key: PendingKey, of value: PendingKeys.Value) throws(ApplyingFault) -> AppliedObject? {
         let entity = key.entity
         let object = try Cell.row([key.key.cell], at: entity.identity, width: entity.columnCount)
@@ -391,8 +397,7 @@ extension Interpreter {
             return object
         }
         guard var fault = key.fault else {
-            reader.valueWarnings.note(
-                entity: value.source, [ValueNote(property: value.plan.index, code: .ignoredKey)])
+            noteIgnoredKey(value.plan, of: value.source)
             return nil
         }
         if let object, fault.code == .objectNotFound,
